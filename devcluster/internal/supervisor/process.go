@@ -1,0 +1,103 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// processes are the components of a cluster that run.
+type processes struct {
+	layout layout
+	lock   *os.File
+	// lifeline is never written to. The components end when its last writer,
+	// this process, is gone.
+	lifelineRead, lifeline *os.File
+
+	started []*process
+	// ended receives every component that ends.
+	ended chan *process
+}
+
+type process struct {
+	name    string
+	cmd     *exec.Cmd
+	journal *journal
+	err     error
+}
+
+func newProcesses(l layout, lock *os.File) (*processes, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("create pipe: %w", err)
+	}
+	return &processes{layout: l, lock: lock, lifelineRead: r, lifeline: w, ended: make(chan *process, 16)}, nil
+}
+
+// start starts a component. The file extra becomes a part of the component
+// alone and is closed here, unless it is nil.
+func (p *processes) start(name string, args []string, extra *os.File) error {
+	j, err := newJournal(p.layout.log(name))
+	if err != nil {
+		return unusable(p.layout.dir, err)
+	}
+	// By this path it is the same program even if its file was replaced.
+	cmd := exec.Command("/proc/self/exe", append([]string{"component", name}, args...)...)
+	cmd.Args[0] = "devcluster"
+	cmd.Dir = p.layout.dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+p.layout.tmp())
+	cmd.Stdout, cmd.Stderr = j, j
+	cmd.ExtraFiles = []*os.File{p.lifelineRead, p.lock}
+	if extra != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, extra)
+	}
+	// A group of its own: Ctrl-C of a terminal is for the supervisor alone,
+	// which would else take a component that obeyed it for one that failed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 2 * time.Second
+	if err := cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start %s: %w", name, err), j.Close())
+	}
+	child := &process{name: name, cmd: cmd, journal: j}
+	p.started = append(p.started, child)
+	go func() {
+		child.err = cmd.Wait()
+		p.ended <- child
+	}()
+	if extra != nil {
+		if err := extra.Close(); err != nil {
+			return fmt.Errorf("pass file to %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// stop kills all components, the last one first, and waits until they are
+// gone. There is nothing they could save: etcd has written what it confirmed.
+func (p *processes) stop(alreadyEnded int) error {
+	var errs []error
+	for i := len(p.started) - 1; i >= 0; i-- {
+		if err := p.started[i].cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, fmt.Errorf("kill %s: %w", p.started[i].name, err))
+		}
+	}
+	for range len(p.started) - alreadyEnded {
+		<-p.ended
+	}
+	for _, child := range p.started {
+		errs = append(errs, child.journal.Close())
+	}
+	return errors.Join(append(errs, p.lifeline.Close(), p.lifelineRead.Close())...)
+}
+
+// failure says in one line that a component ended and why.
+func failure(child *process) error {
+	how := "ended by itself"
+	if child.err != nil {
+		how = "ended with " + child.err.Error()
+	}
+	return fmt.Errorf("component %s %s: %s (log: %s)", child.name, how, child.journal.reason(), child.journal.path)
+}

@@ -1,0 +1,204 @@
+package supervisor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/component"
+)
+
+// Options say which cluster to run.
+type Options struct {
+	// Dir is where everything is kept.
+	Dir string
+	// Port of the API server; 0 to have one chosen.
+	Port int
+	// Ready is where the one line goes that says that a pod can run.
+	Ready io.Writer
+}
+
+// startTimeout is how long a cluster may take until a pod can run: a hundred
+// times of what it takes on an idle machine would still not be a reason to
+// hang a test for ever.
+const startTimeout = 3 * time.Minute
+
+// errStopped is the cause of a context that ends because the cluster is no
+// longer wanted, which is no failure.
+var errStopped = errors.New("the cluster is no longer wanted")
+
+// Up runs a cluster until it is told to stop, its parent is gone, or a
+// component fails, and leaves no process behind.
+func Up(o Options) error {
+	ctx, stop := wanted()
+	defer stop()
+	l, lock, err := open(o.Dir)
+	if err != nil {
+		return err
+	}
+	// Closing can't lose anything: the file is for its lock only.
+	defer func() { _ = lock.Close() }()
+	listener, err := listen(o.Port, l.port())
+	if err != nil {
+		return err
+	}
+	if err := writeCredentials(l, portOf(listener)); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	socket, err := listener.File()
+	if err != nil {
+		return errors.Join(fmt.Errorf("pass the port on: %w", err), listener.Close())
+	}
+	if err := listener.Close(); err != nil {
+		return fmt.Errorf("pass the port on: %w", err)
+	}
+	p, err := newProcesses(l, lock)
+	if err != nil {
+		return err
+	}
+	return p.supervise(ctx, socket, o.Ready)
+}
+
+// supervise runs the components until something ends.
+func (p *processes) supervise(ctx context.Context, socket *os.File, ready io.Writer) error {
+	booting, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("no pod could run within %s: look into the logs in %s, or try on a machine with less load", startTimeout, p.layout.dir))
+	defer cancel()
+	booted := make(chan error, 1)
+	go func() { booted <- p.boot(booting, socket) }()
+
+	ended := 0
+	err := func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case child := <-p.ended:
+				ended++
+				return failure(child)
+			case err := <-booted:
+				if err != nil {
+					return err
+				}
+				booted = nil
+				if _, err := fmt.Fprintln(ready, "ready"); err != nil {
+					return fmt.Errorf("say that the cluster is ready: %w", err)
+				}
+			}
+		}
+	}()
+	cancel()
+	// The boot must not start a component behind the back of stop.
+	if booted != nil {
+		<-booted
+	}
+	if stopErr := p.stop(ended); stopErr != nil {
+		return errors.Join(err, stopErr)
+	}
+	if errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
+// boot starts the components in the order in which they need each other, and
+// returns when a pod has run.
+func (p *processes) boot(ctx context.Context, socket *os.File) error {
+	etcd, err := p.startEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	l := p.layout
+	if err := p.start(component.APIServer, apiServerArgs(l, etcd), socket); err != nil {
+		return err
+	}
+	c, err := newClient(l.kubeconfig())
+	if err != nil {
+		return err
+	}
+	if err := c.awaitAPI(ctx); err != nil {
+		return err
+	}
+	for _, next := range []struct {
+		name string
+		args []string
+	}{
+		{component.ControllerManager, controllerManagerArgs(l)},
+		{component.Scheduler, schedulerArgs(l)},
+		{component.Kubelet, kubeletArgs(l)},
+	} {
+		if err := p.start(next.name, next.args, nil); err != nil {
+			return err
+		}
+	}
+	return c.awaitPod(ctx)
+}
+
+// startEtcd returns the address that etcd has chosen.
+func (p *processes) startEtcd(ctx context.Context) (string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", fmt.Errorf("create pipe: %w", err)
+	}
+	if err := p.start(component.Etcd, etcdArgs(p.layout), w); err != nil {
+		return "", errors.Join(err, r.Close())
+	}
+	// The read ends with etcd at the latest; closing ends it before, when the
+	// cluster is no longer wanted.
+	defer context.AfterFunc(ctx, func() { _ = r.Close() })()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		return p.noAddress(ctx, err)
+	}
+	return strings.TrimSpace(line), r.Close()
+}
+
+// noAddress leaves the word to the supervisor if etcd has ended, as it knows
+// why; that takes a moment to be noticed.
+func (p *processes) noAddress(ctx context.Context, err error) (string, error) {
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case <-time.After(5 * time.Second):
+		return "", fmt.Errorf("read address of etcd: %w", err)
+	}
+}
+
+// wanted returns a context that ends on an interrupt or termination signal and
+// when the parent process is gone. The parent is polled: the kernel's own
+// signal for its death comes already when the thread ends that started us.
+func wanted() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// A reader of our output that is gone is noticed as the parent's end.
+	signal.Ignore(syscall.SIGPIPE)
+	go func() {
+		parent := os.Getppid()
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+				cancel(errStopped)
+			case <-tick.C:
+				if os.Getppid() != parent {
+					cancel(errStopped)
+				}
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(errStopped) }
+}
