@@ -13,6 +13,10 @@ const (
 	RetainedPruneDisabled RetentionReason = "PruneDisabled"
 	// RetainedPruneOff: spec.prune is false.
 	RetainedPruneOff RetentionReason = "PruneOff"
+	// RetainedAwaitingConfirmation: a person has to allow the deletion.
+	RetainedAwaitingConfirmation RetentionReason = "AwaitingConfirmation"
+	// RetainedProtected: a Namespace that is never pruned, or that still holds something.
+	RetainedProtected RetentionReason = "Protected"
 	// RetainedSuperseded: the source has a newer artifact that has not been built yet and may have the object again.
 	RetainedSuperseded RetentionReason = "Superseded"
 	// RetainedUnverified: the object or its users could not be read, and unknown never leads to a deletion.

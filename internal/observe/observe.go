@@ -1,0 +1,171 @@
+// Package observe reads the cluster for the planner: stale objects, their users, and the health of what was applied.
+//
+// Every answer is three-valued: there, not there, or unknown. Only a NotFound that names the object, from an API that
+// works, means "not there"; everything else that went wrong is unknown, with the error as the reason. Nothing here
+// writes, and nothing here decides.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// Observer reads the cluster with the rights of its client, and never from a cache.
+type Observer struct {
+	// Reader must read from the API server itself.
+	Reader client.Reader
+	// Mapper finds the API version that serves a kind.
+	Mapper meta.RESTMapper
+	// Discovery tells in full which kinds are served.
+	Discovery discovery.DiscoveryInterface
+
+	mu sync.Mutex
+	// unserved has, for each kind that complete discovery lacked, when that was first seen.
+	unserved map[schema.GroupKind]time.Time
+}
+
+// Stale reads one object of the inventory. The interval is the time over which its kind must stay unserved before the
+// object counts as gone.
+func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, interval time.Duration) plan.Observation {
+	mapping, err := o.Mapper.RESTMapping(id.GroupKind())
+	if meta.IsNoMatchError(err) {
+		return o.unservedKind(id.GroupKind(), now, interval)
+	}
+	if err != nil {
+		return plan.Observation{Why: fmt.Sprintf("find the API of %s: %v", id.GroupKind(), err)}
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(mapping.GroupVersionKind)
+	err = o.Reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, obj)
+	switch {
+	case IsAbsent(err):
+		return plan.Observation{Presence: plan.Absent}
+	case meta.IsNoMatchError(err), isUnserved(err):
+		return o.unservedKind(id.GroupKind(), now, interval)
+	case err != nil:
+		return plan.Observation{Why: err.Error()}
+	}
+	return observation(obj)
+}
+
+func observation(obj *metav1.PartialObjectMetadata) plan.Observation {
+	seen := plan.Observation{
+		Presence:        plan.Present,
+		UID:             string(obj.GetUID()),
+		ResourceVersion: obj.GetResourceVersion(),
+		OwnerName:       obj.GetLabels()[v1.OwnerNameLabel],
+		OwnerNamespace:  obj.GetLabels()[v1.OwnerNamespaceLabel],
+		DisabledBy:      PruneDisabledBy(obj),
+		Finalizers:      obj.GetFinalizers(),
+	}
+	if t := obj.GetDeletionTimestamp(); t != nil {
+		seen.DeletedAt = t.Time
+	}
+	return seen
+}
+
+// PruneDisabledBy returns the control key and value in an object's labels or annotations that forbids to prune it, such
+// as "prune: disabled"; empty if none does. Keys and values are those of Flux, values in any case.
+func PruneDisabledBy(obj metav1.Object) string {
+	for _, control := range []struct{ key, value string }{
+		{"prune", "disabled"}, {"reconcile", "disabled"}, {"ssa", "ignore"},
+	} {
+		for _, m := range []map[string]string{obj.GetAnnotations(), obj.GetLabels()} {
+			if strings.EqualFold(m[v1.ControlPrefix+control.key], control.value) {
+				return control.key + ": " + control.value
+			}
+		}
+	}
+	return ""
+}
+
+// IsAbsent tells whether an error says that the very object does not exist. A 404 for the whole resource, which an API
+// server gives when a definition or an aggregated API is gone, names no object and is no proof.
+func IsAbsent(err error) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	return !isUnserved(err)
+}
+
+// isUnserved tells whether a 404 speaks of the resource and not of an object.
+func isUnserved(err error) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	details := status.Status().Details
+	if details == nil || details.Name == "" {
+		return true
+	}
+	for _, cause := range details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return true
+		}
+	}
+	return false
+}
+
+// unservedKind decides about an object whose kind no API serves: it is gone with its definition, once complete
+// discovery lacked the kind twice, one interval apart. Discovery that fails in part proves nothing.
+func (o *Observer) unservedKind(gk schema.GroupKind, now time.Time, interval time.Duration) plan.Observation {
+	served, err := o.isServed(gk)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err != nil:
+		return plan.Observation{Why: fmt.Sprintf("list the kinds that the API server serves: %v", err)}
+	case served:
+		delete(o.unserved, gk)
+		return plan.Observation{Why: fmt.Sprintf("the API of %s was not found a moment ago; it is read again", gk)}
+	}
+	since, seen := o.unserved[gk]
+	if !seen {
+		if o.unserved == nil {
+			o.unserved = map[schema.GroupKind]time.Time{}
+		}
+		o.unserved[gk] = now
+		since = now
+	}
+	if now.Sub(since) < interval || !seen {
+		return plan.Observation{Why: fmt.Sprintf("no API serves %s; if that stays so for %s it counts as gone", gk, interval)}
+	}
+	return plan.Observation{Presence: plan.Absent}
+}
+
+func (o *Observer) isServed(gk schema.GroupKind) (bool, error) {
+	_, lists, err := o.Discovery.ServerGroupsAndResources()
+	if err != nil {
+		return false, err
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return false, err
+		}
+		for _, r := range list.APIResources {
+			if gv.Group == gk.Group && r.Kind == gk.Kind {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,138 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/usage"
+)
+
+// listPage is the number of objects asked for at a time.
+const listPage = 500
+
+// Users finds who refers to each of the objects. All kinds of users are listed, once per namespace, and only in the
+// namespaces of objects that can be in use at all; for cluster-scoped ones in all namespaces.
+func (o *Observer) Users(ctx context.Context, ids []object.ID) map[object.ID]plan.Use {
+	uses := make(map[object.ID]plan.Use, len(ids))
+	byNamespace := map[string]object.Set{}
+	for _, id := range ids {
+		switch {
+		case plan.IsDefinition(id):
+			uses[id] = o.customResources(ctx, id)
+		case !usage.CanBeUsed(id):
+			uses[id] = plan.Use{Known: true}
+		default:
+			if byNamespace[id.Namespace] == nil {
+				byNamespace[id.Namespace] = object.Set{}
+			}
+			byNamespace[id.Namespace][id] = struct{}{}
+		}
+	}
+	for namespace, targets := range byNamespace {
+		o.usersIn(ctx, namespace, targets, uses)
+	}
+	return uses
+}
+
+// usersIn fills in the uses of the targets, which are all of one namespace, or cluster-scoped when it is empty.
+func (o *Observer) usersIn(ctx context.Context, namespace string, targets object.Set, uses map[object.ID]plan.Use) {
+	live, err := o.live(ctx, namespace)
+	if err != nil {
+		for id := range targets {
+			uses[id] = plan.Use{Why: err.Error()}
+		}
+		return
+	}
+	found, err := usage.Find(targets, live)
+	for id := range targets {
+		users := usage.Summary(found[id])
+		switch {
+		case len(users) > 0 || err == nil:
+			uses[id] = plan.Use{Known: true, Users: users}
+		default:
+			uses[id] = plan.Use{Why: err.Error()}
+		}
+	}
+}
+
+// live lists everything that can be a user.
+func (o *Observer) live(ctx context.Context, namespace string) (usage.Live, error) {
+	var live usage.Live
+	for _, gvk := range usage.UserKinds {
+		items, err := o.list(ctx, gvk, namespace)
+		if err != nil {
+			return nil, fmt.Errorf("list %s%s: %w", strings.ToLower(gvk.Kind)+"s", inNamespace(namespace), err)
+		}
+		live = append(live, items...)
+	}
+	return live, nil
+}
+
+func (o *Observer) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (usage.Live, error) {
+	var all usage.Live
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	for {
+		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: list.GetContinue()}
+		if err := o.Reader.List(ctx, list, opts); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			all = append(all, list.Items[i].DeepCopy())
+		}
+		if list.GetContinue() == "" {
+			return all, nil
+		}
+	}
+}
+
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return " in all namespaces"
+	}
+	return " in namespace " + namespace
+}
+
+// maxNamed bounds the custom resources that are listed by name: one is reason enough to keep a definition.
+const maxNamed = 5
+
+// customResources lists the objects that the deletion of a definition would take along.
+func (o *Observer) customResources(ctx context.Context, id object.ID) plan.Use {
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: id.Group, Version: "v1", Kind: id.Kind})
+	err := o.Reader.Get(ctx, client.ObjectKey{Name: id.Name}, crd)
+	if IsAbsent(err) {
+		return plan.Use{Known: true}
+	}
+	if err != nil {
+		return plan.Use{Why: err.Error()}
+	}
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	mapping, err := o.Mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
+	if meta.IsNoMatchError(err) {
+		return plan.Use{Why: fmt.Sprintf("the API of %s.%s is not served", kind, group)}
+	}
+	if err != nil {
+		return plan.Use{Why: err.Error()}
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind + "List"))
+	if err := o.Reader.List(ctx, list, &client.ListOptions{Limit: maxNamed}); err != nil {
+		return plan.Use{Why: fmt.Sprintf("list %s.%s: %v", kind, group, err)}
+	}
+	users := make([]string, 0, len(list.Items))
+	for _, item := range list.Items {
+		users = append(users, object.ID{Kind: kind, Namespace: item.Namespace, Name: item.Name}.String())
+	}
+	return plan.Use{Known: true, Users: users}
+}

@@ -1,0 +1,116 @@
+package plan
+
+import (
+	"time"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// Facts are all that a decision about stale objects depends on.
+type Facts struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Owner is the Kustomization that decides.
+	Owner Owner
+	// Policy is what the user asked for.
+	Policy Policy
+	// Build is the desired set and where it stands.
+	Build Build
+	// Stale are the objects in the inventory that the build lacks, each with what was seen of it.
+	Stale []Stale
+	// Finalizing is true while the Kustomization itself is being deleted: nothing is wanted any more, and there is
+	// no revision whose health could be awaited.
+	Finalizing bool
+}
+
+// Owner names a Kustomization, and the namespaces that must outlive it.
+type Owner struct {
+	Name, Namespace string
+	// ControllerNamespace is the namespace the controller runs in.
+	ControllerNamespace string
+}
+
+// Policy is the part of the spec that bears on deletion.
+type Policy struct {
+	// Prune is spec.prune, or what the deletion policy makes of it while finalizing.
+	Prune bool
+	// Order is AfterHealthy or AfterApply; empty is AfterHealthy.
+	Order v1.PruneOrder
+	// Retain is InUse or None; empty is InUse.
+	Retain v1.RetainPolicy
+	// Timeout bounds the waits between two waves of a deletion.
+	Timeout time.Duration
+	// RetryInterval is the time between two tries of a deletion that was refused.
+	RetryInterval time.Duration
+}
+
+// Build is the desired set.
+type Build struct {
+	// Revision is the source revision that was built.
+	Revision string
+	// Newest is the newest revision that the source has; while it differs from Revision nothing is deleted, since
+	// the newest may have the object again.
+	Newest string
+	// Desired are the objects of the build. Objects that are skipped by the apply are desired too.
+	Desired object.Set
+	// Healthy is true when the build, applied in full, was seen to be healthy.
+	Healthy bool
+	// EmptyUnproven is true when the build holds nothing and nobody said that it shall: a directory without
+	// manifests, as opposed to `resources: []`.
+	EmptyUnproven bool
+}
+
+// Stale is one object that the inventory holds and the build lacks.
+type Stale struct {
+	ID   object.ID
+	Seen Observation
+	Use  Use
+	// Refused is the last refusal of its deletion, if any.
+	Refused *Refusal
+	// WasPruneOff is true when the object became stale while pruning was off.
+	WasPruneOff bool
+}
+
+// Presence says whether an object is there.
+type Presence int
+
+// The zero value is unknown: an observation that nobody made must not lead to a deletion.
+const (
+	Unknown Presence = iota
+	Absent
+	Present
+)
+
+// Observation is what a GET of the object's own showed.
+type Observation struct {
+	Presence Presence
+	// Why says what kept the object from being read, when unknown.
+	Why string
+	// UID and ResourceVersion of the read become the preconditions of the deletion.
+	UID, ResourceVersion string
+	// OwnerName and OwnerNamespace are the values of the owner labels.
+	OwnerName, OwnerNamespace string
+	// DisabledBy is the control key and value that forbids pruning, such as "prune: disabled"; empty if none.
+	DisabledBy string
+	// DeletedAt is when deletion was accepted; zero if it was not.
+	DeletedAt time.Time
+	// Finalizers that a deletion waits for.
+	Finalizers []string
+}
+
+// Use is what was found of the users of an object.
+type Use struct {
+	// Known is true when the users could be listed in full.
+	Known bool
+	// Why says what kept the users from being listed.
+	Why string
+	// Users are those that refer to the object, as Kind/namespace/name.
+	Users []string
+}
+
+// Refusal is a deletion that the API server did not accept.
+type Refusal struct {
+	At      time.Time
+	Message string
+}

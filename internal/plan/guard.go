@@ -1,0 +1,247 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// guard is one rule about one stale object: nil lets go of it, a Hold keeps it. Guards don't rely on each other: each
+// would be right alone, and their order only decides which reason is shown.
+type guard struct {
+	name  string
+	holds func(view, Stale) *Hold
+}
+
+// view is the facts together with what follows from all stale objects at once.
+type view struct {
+	Facts
+	// blockers are the custom resources that later waves of the deletion wait for.
+	blockers []object.ID
+	// inside has, for each namespace, the first object that is wanted in it or stale and not gone.
+	inside map[string]object.ID
+}
+
+func newView(f Facts) view {
+	v := view{Facts: f, inside: map[string]object.ID{}}
+	note := func(id object.ID) {
+		if first, ok := v.inside[id.Namespace]; !ok || object.Compare(id, first) < 0 {
+			v.inside[id.Namespace] = id
+		}
+	}
+	for id := range f.Build.Desired {
+		note(id)
+	}
+	for _, s := range f.Stale {
+		if s.Seen.Presence != Absent {
+			note(s.ID)
+		}
+		if waveOf(s.ID) == waveCustomResources && blocksLaterWaves(f, s) {
+			v.blockers = append(v.blockers, s.ID)
+		}
+	}
+	slices.SortFunc(v.blockers, object.Compare)
+	return v
+}
+
+// beforeSeen are the guards that need no look at the object itself.
+var beforeSeen = []guard{
+	{"prune off", pruneOff},
+	{"unconfirmed", unconfirmed},
+	{"superseded", superseded},
+	{"awaiting health", awaitingHealth},
+	{"not observed", notObserved},
+}
+
+// afterSeen are the guards for an object that is present and ours.
+var afterSeen = []guard{
+	{"prune disabled", pruneDisabled},
+	{"terminating", terminating},
+	{"protected", protected},
+	{"in use", inUse},
+	{"earlier wave", earlierWave},
+	{"delete refused", deleteRefused},
+	{"no proof", noProof},
+}
+
+// NeedsUse tells whether the policy makes the users of an object matter at all, so that the shell may spare the lists.
+func (p Policy) NeedsUse() bool {
+	return p.Retain != v1.RetainNone && p.Order != v1.PruneAfterApply
+}
+
+func firstHold(guards []guard, v view, s Stale) *Hold {
+	for _, g := range guards {
+		if hold := g.holds(v, s); hold != nil {
+			return hold
+		}
+	}
+	return nil
+}
+
+// pruneOff: with spec.prune false nothing is deleted; the entry stays, so that nothing is forgotten.
+func pruneOff(f view, _ Stale) *Hold {
+	if f.Policy.Prune {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedPruneOff, Until: "spec.prune is true"}
+}
+
+// unconfirmed: what became stale while pruning was off was, for a Flux user, orphaned on purpose, and an empty
+// directory is more often a mistake than a wish. Neither is deleted without a word from a person.
+func unconfirmed(f view, s Stale) *Hold {
+	switch {
+	case f.Finalizing:
+		return nil
+	case f.Build.EmptyUnproven:
+		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
+			Message: "the path holds no manifests; an intended empty set is a kustomization.yaml with `resources: []`",
+			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
+	case s.WasPruneOff:
+		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
+			Message: "it left the source while spec.prune was false",
+			Until:   "it is deleted by hand or returns to the source"}
+	}
+	return nil
+}
+
+// superseded: a newer artifact than the one that was built may have the object again.
+func superseded(f view, _ Stale) *Hold {
+	if f.Finalizing || f.Build.Revision == f.Build.Newest {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedSuperseded, Message: "the source has " + f.Build.Newest,
+		Until: f.Build.Newest + " is built"}
+}
+
+// awaitingHealth: the point of it all. What the new revision replaces may be needed until the new revision works.
+func awaitingHealth(f view, _ Stale) *Hold {
+	if f.Finalizing || f.Policy.Order == v1.PruneAfterApply || f.Build.Healthy {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is healthy"}
+}
+
+// notObserved: what could not be read is unknown, and unknown is not gone.
+func notObserved(_ view, s Stale) *Hold {
+	if s.Seen.Presence != Unknown {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedUnverified, Message: orElse(s.Seen.Why, "it was not read"), Until: "it can be read"}
+}
+
+// pruneDisabled: the object itself says no.
+func pruneDisabled(_ view, s Stale) *Hold {
+	if s.Seen.DisabledBy == "" {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedPruneDisabled, Message: s.Seen.DisabledBy,
+		Until: "its metadata no longer says " + s.Seen.DisabledBy}
+}
+
+// terminating: deletion was accepted before; it is not sent again.
+func terminating(_ view, s Stale) *Hold {
+	if s.Seen.DeletedAt.IsZero() {
+		return nil
+	}
+	hold := &Hold{Reason: v1.RetainedTerminating, Until: "it is gone"}
+	if len(s.Seen.Finalizers) > 0 {
+		hold.Message = "waits for finalizers " + strings.Join(slices.Sorted(slices.Values(s.Seen.Finalizers)), ", ")
+	}
+	return hold
+}
+
+// protected: some Namespaces are never pruned, others not while something in them is wanted or still ours.
+func protected(f view, s Stale) *Hold {
+	if s.ID.Group != "" || s.ID.Kind != "Namespace" {
+		return nil
+	}
+	if isSystemNamespace(f.Owner, s.ID.Name) {
+		return &Hold{Reason: v1.RetainedProtected, Message: "this Namespace is never pruned",
+			Until: "it is deleted by hand"}
+	}
+	if inside, ok := f.inside[s.ID.Name]; ok {
+		return &Hold{Reason: v1.RetainedProtected, Message: "it still holds " + inside.String(),
+			Until: "nothing in it is wanted or kept"}
+	}
+	return nil
+}
+
+func isSystemNamespace(o Owner, name string) bool {
+	return name == "default" || strings.HasPrefix(name, "kube-") || name == o.Namespace || name == o.ControllerNamespace
+}
+
+// inUse: what runs pins what it refers to, whoever owns it. Users that could not be listed count as users. A
+// CustomResourceDefinition is used by its custom resources, which its deletion would take along, whatever the policy.
+func inUse(f view, s Stale) *Hold {
+	reason := v1.RetainedInUse
+	switch isCRD := IsDefinition(s.ID); {
+	case isCRD:
+		reason = v1.RetainedProtected
+	case !f.Policy.NeedsUse():
+		return nil
+	}
+	switch {
+	case !s.Use.Known:
+		return &Hold{Reason: v1.RetainedUnverified,
+			Message: "its users could not be listed: " + orElse(s.Use.Why, "nobody looked"), Until: "they can be listed"}
+	case len(s.Use.Users) == 0:
+		return nil
+	}
+	return &Hold{Reason: reason, Users: slices.Sorted(slices.Values(s.Use.Users)), Until: untilUnused(reason)}
+}
+
+func untilUnused(reason v1.RetentionReason) string {
+	if reason == v1.RetainedProtected {
+		return "it has no custom resources"
+	}
+	return "nothing that runs refers to it"
+}
+
+// earlierWave: custom resources go first and are awaited, so that their operator is still there for their
+// finalizers. The wait is bounded by the timeout.
+func earlierWave(f view, s Stale) *Hold {
+	if waveOf(s.ID) == waveCustomResources || len(f.blockers) == 0 {
+		return nil
+	}
+	first := f.blockers[0].String()
+	return &Hold{Reason: v1.RetainedTerminating, Message: first + " is deleted first", Until: first + " is gone"}
+}
+
+// blocksLaterWaves tells whether a custom resource is one that will be deleted, or is on its way out within the timeout.
+// One that stays for reasons of its own blocks nothing: a refused deletion never stops the others.
+func blocksLaterWaves(f Facts, s Stale) bool {
+	switch {
+	case s.Seen.Presence != Present, s.Refused != nil:
+		return false
+	case dropped(f, s) != nil, s.Seen.DisabledBy != "":
+		return false
+	case !s.Seen.DeletedAt.IsZero():
+		return f.Now.Before(s.Seen.DeletedAt.Add(f.Policy.Timeout))
+	}
+	return true
+}
+
+// deleteRefused: a refused deletion is tried again, at the retry interval and not at every look.
+func deleteRefused(f view, s Stale) *Hold {
+	if s.Refused == nil || !f.Now.Before(s.Refused.At.Add(f.Policy.RetryInterval)) {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedDeleteFailed, Message: s.Refused.Message, Until: "the API server accepts the deletion"}
+}
+
+// noProof: a deletion without the identity and state of what was seen could hit another object.
+func noProof(_ view, s Stale) *Hold {
+	if s.Seen.UID != "" && s.Seen.ResourceVersion != "" {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedUnverified, Message: "it was read without UID or resourceVersion", Until: "it can be read"}
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// Want is the build that a rollout is about.
+type Want struct {
+	Revision, Digest string
+	// Generation of the spec that it was built with.
+	Generation int64
+	// Requested is true when a person asked for a reconciliation that was not taken up yet.
+	Requested bool
+}
+
+// Begin returns the rollout of a build, given the one before.
+//
+// A build that renders other objects, or a changed spec, interrupts the verification of the former one at once and starts
+// its own. A build that renders the same objects interrupts nothing: it takes over the running verification, its
+// deadline and its verdict; only the revision moves. A request starts a verification over that is running or failed.
+func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
+	next := *prev.DeepCopy()
+	same := prev.Wanted != nil && prev.Wanted.Digest == want.Digest && prev.WantedGeneration == want.Generation
+	unsettled := prev.Phase != v1.PhaseHealthy && prev.Phase != v1.PhasePruning
+	if same && (!want.Requested || !unsettled) && prev.Phase != v1.PhaseRefused && prev.Phase != v1.PhaseWaiting {
+		next.Wanted.Revision = want.Revision
+		return next
+	}
+	next.Wanted = &v1.RevisionDigest{Revision: want.Revision, Digest: want.Digest}
+	next.WantedGeneration = want.Generation
+	next.Deadline = nil
+	next.Culprits = nil
+	next.Verified = same && prev.Verified
+	return enter(next, v1.PhaseApplying, now)
+}
+
+// Refuse returns the rollout of a revision that could not be built or applied; nothing of it was verified.
+func Refuse(r v1.RolloutStatus, now time.Time) v1.RolloutStatus {
+	return enter(r, v1.PhaseRefused, now)
+}
+
+// Wait returns the rollout of a revision that waits for its source or a dependency. What was verified before stays so.
+func Wait(r v1.RolloutStatus, now time.Time) v1.RolloutStatus {
+	return enter(r, v1.PhaseWaiting, now)
+}
+
+// Applied returns the rollout after every object of the build was applied. A verification that is running, or whose
+// verdict is known, goes on as it was; else one begins, with its deadline.
+func Applied(r v1.RolloutStatus, now time.Time, timeout time.Duration) v1.RolloutStatus {
+	running := v1.RevisionDigest{Revision: r.Wanted.Revision, Digest: r.Wanted.Digest}
+	if r.Running == nil || r.Running.Digest != running.Digest {
+		running.At = stamp(now)
+	} else {
+		running.At = r.Running.At
+	}
+	r.Running = &running
+	if r.Phase != v1.PhaseApplying {
+		return r
+	}
+	deadline := metav1.NewTime(now.Add(timeout).Truncate(time.Second))
+	r.Deadline = &deadline
+	return enter(r, v1.PhaseVerifying, now)
+}
+
+// Verdict is what was seen of the health of the build.
+type Verdict int
+
+// The zero value is "in progress": health that nobody looked at is not health.
+const (
+	InProgress Verdict = iota
+	Healthy
+	Failed
+)
+
+// Judge returns the rollout after a look at the health of the build. A failed one stays watched: it becomes healthy
+// when it recovers. A healthy one that no longer is starts a verification of its own, so that one bad moment is no failure.
+func Judge(r v1.RolloutStatus, v Verdict, now time.Time, timeout time.Duration) v1.RolloutStatus {
+	switch {
+	case v == Healthy:
+		r.Deadline = nil
+		if !r.Verified || r.LastHealthy == nil || r.LastHealthy.Digest != r.Wanted.Digest {
+			r.LastHealthy = &v1.RevisionDigest{Digest: r.Wanted.Digest, At: stamp(now)}
+		}
+		r.LastHealthy.Revision = r.Wanted.Revision
+		r.Verified = true
+		return enter(r, v1.PhaseHealthy, now)
+	case r.Phase == v1.PhaseHeld:
+		return r
+	case r.Phase == v1.PhaseHealthy:
+		deadline := metav1.NewTime(now.Add(timeout).Truncate(time.Second))
+		r.Deadline = &deadline
+		r = enter(r, v1.PhaseVerifying, now)
+	}
+	if v == Failed || (r.Deadline != nil && !now.Before(r.Deadline.Time)) {
+		return enter(r, v1.PhaseHeld, now)
+	}
+	return r
+}
+
+// enter sets the phase; the time of its beginning moves only when the phase does.
+func enter(r v1.RolloutStatus, phase v1.Phase, now time.Time) v1.RolloutStatus {
+	if r.Phase != phase || r.Since == nil {
+		r.Phase = phase
+		r.Since = stamp(now)
+	}
+	return r
+}
+
+// stamp cuts a time to the second, which is what the API stores.
+func stamp(now time.Time) *metav1.Time {
+	t := metav1.NewTime(now.Truncate(time.Second))
+	return &t
+}
