@@ -1,0 +1,71 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// gate is a feature gate of Flux and how holdfast stands to it.
+type gate struct {
+	// standard is Flux's default.
+	standard bool
+	// free says that either value is accepted because nothing depends on it; always says why.
+	free bool
+	// always says what holdfast does whatever the gate says; for other gates, what to do instead of setting it.
+	always string
+}
+
+// gates are Flux's feature gates. Those that are not free can only have their default.
+var gates = map[string]gate{
+	"AdditiveCELDependencyCheck":     {standard: false, always: "leave it off: readyExpr replaces the built-in check"},
+	"CacheSecretsAndConfigMaps":      {standard: false, always: "leave it off: Secrets and ConfigMaps are always read from the API server"},
+	"CancelHealthCheckOnNewRevision": {standard: false, free: true, always: "a new revision always interrupts the health check of the old one"},
+	"DirectSourceFetch":              {standard: false, always: "leave it off: sources are read through the cache"},
+	"DisableConfigWatchers":          {standard: false, always: "leave it off: it can't be chosen yet"},
+	"DisableFailFastBehavior":        {standard: false, always: "leave it off: a failed object ends the health check at once"},
+	"DisableStatusPollerCache":       {standard: true, free: true, always: "health is read from the API server, there is no poller"},
+	"ExternalArtifact":               {standard: false, always: "leave it off: sources of this kind are not supported yet"},
+	"GroupChangeLog":                 {standard: false, always: "leave it off: changes are logged per object"},
+	"MigrateAPIVersion":              {standard: false, always: "leave it off: managed fields are not migrated yet"},
+	"ObjectLevelWorkloadIdentity":    {standard: false, always: "leave it off: workload identity is not supported yet"},
+	"StrictPostBuildSubstitutions":   {standard: true, always: "leave it on: a variable without value or default fails the build"},
+}
+
+// gateNames returns the names of all gates, sorted.
+func gateNames() []string {
+	return slices.Sorted(maps.Keys(gates))
+}
+
+func (f *Flags) bindGates(fs *pflag.FlagSet) {
+	var free, fixed []string
+	for _, name := range gateNames() {
+		if gates[name].free {
+			free = append(free, fmt.Sprintf("%s (%s)", name, gates[name].always))
+		} else {
+			fixed = append(fixed, fmt.Sprintf("%s=%t", name, gates[name].standard))
+		}
+	}
+	fs.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates",
+		"Flux's feature gates, as 'Name=bool,Name=bool'. Accepted with any value: "+strings.Join(free, ", ")+
+			". Accepted with their default only: "+strings.Join(fixed, ", ")+".")
+}
+
+// refuseGates refuses unknown gates, as Flux does, and values that holdfast can't honour.
+func (f *Flags) refuseGates() error {
+	for _, name := range slices.Sorted(maps.Keys(f.gates)) {
+		known, ok := gates[name]
+		switch value := f.gates[name]; {
+		case !ok:
+			return usageErrorf("feature gate %q is not known: the gates are %s", name, strings.Join(gateNames(), ", "))
+		case !known.free && value != known.standard:
+			return usageErrorf("feature gate %s=%s is not supported: %s", name, strconv.FormatBool(value), known.always)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	kustomizationCRD = "kustomizations.kustomize.toolkit.fluxcd.io"
+	servedVersion    = "v1"
+	installAdvice    = "run `holdfast install --crds-only`"
+)
+
+// sourceCRDs are the kinds of sources that the controllers watch.
+var sourceCRDs = []string{
+	"buckets.source.toolkit.fluxcd.io",
+	"gitrepositories.source.toolkit.fluxcd.io",
+	"ocirepositories.source.toolkit.fluxcd.io",
+}
+
+// preflight checks that the cluster answers and that its CRDs have what the controllers write. A status field that the
+// CRD lacks would be dropped without an error, and with it the memory of what is retained.
+func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) error {
+	reader, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return unreachable(config, err)
+	}
+	var missing []string
+	for _, name := range append([]string{kustomizationCRD}, sourceCRDs...) {
+		version, err := crdVersion(ctx, reader, name)
+		switch {
+		case err != nil:
+			return crdError(config, name, err)
+		case version == nil:
+			missing = append(missing, name)
+		case name == kustomizationCRD && !hasRolloutStatus(version):
+			return unavailableErrorf("the CRD %s lacks status.rollout, as Flux's own does: %s", name, installAdvice)
+		}
+	}
+	if len(missing) > 0 {
+		return unavailableErrorf("the cluster does not serve %s of %s: %s", servedVersion, strings.Join(missing, ", "), installAdvice)
+	}
+	return nil
+}
+
+// crdVersion reads the served version of a CRD; nil when there is none.
+func crdVersion(ctx context.Context, reader client.Reader, name string) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := reader.Get(ctx, types.NamespacedName{Name: name}, &crd); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == servedVersion && v.Served
+	})
+	if i < 0 {
+		return nil, nil
+	}
+	return &crd.Spec.Versions[i], nil
+}
+
+func hasRolloutStatus(version *apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
+		return false
+	}
+	_, ok := version.Schema.OpenAPIV3Schema.Properties["status"].Properties["rollout"]
+	return ok
+}
+
+// crdError tells an answer that refuses from no answer at all.
+func crdError(config *rest.Config, name string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case apierrors.IsUnauthorized(err):
+		return unavailableErrorf("the cluster at %s does not accept the credentials: check the kubeconfig and its context: %w", config.Host, err)
+	case apierrors.IsForbidden(err):
+		return unavailableErrorf("the right to get customresourcedefinitions is missing: apply the roles that `holdfast install --export` prints: %w", err)
+	case errors.As(err, &status):
+		return unavailableErrorf("read the CRD %s: %w", name, err)
+	default:
+		return unreachable(config, err)
+	}
+}
+
+func unreachable(config *rest.Config, err error) error {
+	return &Error{Code: ExitUnavailable, Err: fmt.Errorf("the cluster at %s can't be reached: check --kubeconfig, --context and the network: %w", config.Host, err)}
+}

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fluxcd/cli-utils/pkg/flowcontrol"
+	"github.com/fluxcd/pkg/runtime/events"
+	"github.com/fluxcd/pkg/runtime/pprof"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/holdfast-gitops/holdfast/internal/controller/gitrepository"
+	"github.com/holdfast-gitops/holdfast/internal/controller/kustomization"
+)
+
+// Names that Flux's controllers go by: events, lease and log lines carry them, and other software reads them.
+const (
+	kustomizeComponent = "kustomize-controller"
+	sourceComponent    = "source-controller"
+	// leaseName is Flux's too, so that the two never reconcile at the same time in one namespace.
+	leaseName = kustomizeComponent + "-leader-election"
+)
+
+// Run runs the controllers until the context ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	scheme, err := NewScheme()
+	if err != nil {
+		return err
+	}
+	if err := preflight(ctx, config, scheme); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(limit(ctx, config, o), managerOptions(scheme, o))
+	if err != nil {
+		return fmt.Errorf("create the manager: %w", err)
+	}
+	if err := setup(mgr, o); err != nil {
+		return err
+	}
+	mgr.GetLogger().Info("starting manager")
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}
+
+// limit sets client-side rate limits only where the API server doesn't share out its capacity itself.
+func limit(ctx context.Context, config *rest.Config, o Options) *rest.Config {
+	limited := rest.CopyConfig(config)
+	limited.QPS, limited.Burst = -1, -1
+	if fair, err := flowcontrol.IsEnabled(ctx, config); err != nil || !fair {
+		// Not knowing is treated as no: the flags then bound the load.
+		limited.QPS, limited.Burst = o.KubeAPIQPS, o.KubeAPIBurst
+	}
+	return limited
+}
+
+func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
+	options := ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        ctrl.Log,
+		HealthProbeBindAddress:        o.HealthAddr,
+		LeaderElection:                o.LeaderElection.Enable,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: o.LeaderElection.ReleaseOnCancel,
+		LeaseDuration:                 &o.LeaderElection.LeaseDuration,
+		RenewDeadline:                 &o.LeaderElection.RenewDeadline,
+		RetryPeriod:                   &o.LeaderElection.RetryPeriod,
+		Metrics: metricsserver.Options{
+			BindAddress:   o.MetricsAddr,
+			ExtraHandlers: pprof.GetHandlers(),
+		},
+		// Most Secrets and ConfigMaps of a cluster are none of our business, and decisions need fresh ones.
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
+		}},
+		Controller: ctrlconfig.Controller{
+			RecoverPanic:       ptr.To(true),
+			SkipNameValidation: ptr.To(o.SkipNameValidation),
+		},
+	}
+	if !o.WatchAllNamespaces {
+		options.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return options
+}
+
+// setup adds probes and controllers to the manager.
+func setup(mgr ctrl.Manager, o Options) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the readiness check: %w", err)
+	}
+	if slices.Contains(o.Controllers, ControllerSource) {
+		recorder, err := events.NewRecorder(mgr, ctrl.Log, o.EventsAddr, sourceComponent)
+		if err != nil {
+			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
+		}
+		o.Source.Recorder = recorder
+		if err := gitrepository.Setup(mgr, o.Source); err != nil {
+			return fmt.Errorf("set up the GitRepository controller: %w", err)
+		}
+	}
+	if slices.Contains(o.Controllers, ControllerKustomization) {
+		recorder, err := events.NewRecorder(mgr, ctrl.Log, o.EventsAddr, kustomizeComponent)
+		if err != nil {
+			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
+		}
+		o.Kustomization.Recorder = recorder
+		if err := kustomization.Setup(mgr, o.Kustomization); err != nil {
+			return fmt.Errorf("set up the Kustomization controller: %w", err)
+		}
+	}
+	return nil
+}
