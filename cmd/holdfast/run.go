@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-gitops/holdfast/internal/app"
+)
+
+const runHelp = `Runs the controllers until it gets SIGTERM or SIGINT. In a pod it uses the pod's own account, elsewhere the
+kubeconfig. The cluster needs the CRDs first: holdfast install --crds-only.
+
+The flags are those of Flux's kustomize-controller with the same defaults, and the storage flags of its
+source-controller. A flag or feature gate that is not supported yet ends the start with exit code 64 when it is set to
+something else than its default.
+
+Environment: RUNTIME_NAMESPACE is the namespace of the controller (otherwise that of --namespace);
+SOURCE_CONTROLLER_LOCALHOST replaces the host of artifact URLs.`
+
+const runExamples = `  # On this machine, against the current kubeconfig context
+  holdfast run --log-encoding=console
+
+  # Beside Flux's source-controller, in place of its kustomize-controller
+  holdfast run --controllers=kustomization
+
+  # The one namespace only
+  RUNTIME_NAMESPACE=team-a holdfast run --watch-all-namespaces=false`
+
+func newRunCommand(g *globals) *cobra.Command {
+	var flags app.Flags
+	command := &cobra.Command{
+		Use:     "run",
+		Short:   "Run the controllers",
+		Long:    runHelp,
+		Example: runExamples,
+		Args:    cobra.NoArgs,
+	}
+	flags.Bind(command.Flags())
+	command.RunE = func(cmd *cobra.Command, _ []string) error {
+		getenv := func(key string) string {
+			if value := os.Getenv(key); value != "" || key != app.NamespaceVariable || !cmd.Flags().Changed("namespace") {
+				return value
+			}
+			return g.namespace
+		}
+		options, err := flags.Resolve(getenv)
+		if err != nil {
+			return err
+		}
+		logger.SetLogger(logger.NewLogger(flags.Log))
+		config, err := g.config()
+		if err != nil {
+			return err
+		}
+		return app.Run(cmd.Context(), config, options)
+	}
+	return command
+}
