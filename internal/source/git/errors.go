@@ -1,0 +1,126 @@
+package git
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Reason classes a failure, in the words of Flux's conditions.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonURLInvalid: the URL can't name a repository; only a change of the spec helps.
+	ReasonURLInvalid Reason = "URLInvalid"
+	// ReasonReferenceInvalid: the reference can't exist; only a change of the spec helps.
+	ReasonReferenceInvalid Reason = "ReferenceInvalid"
+	// ReasonAuthenticationFailed: the server wants other credentials.
+	ReasonAuthenticationFailed Reason = "AuthenticationFailed"
+	// ReasonOperationFailed: anything else, which may pass.
+	ReasonOperationFailed Reason = "GitOperationFailed"
+)
+
+// Error is a failure to read from a repository.
+type Error struct {
+	Reason Reason
+	// Doing is the verb and object, such as "list references of https://host/repo".
+	Doing string
+	// Advice says what the user can do.
+	Advice string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := e.Doing + ": " + e.Err.Error()
+	if e.Advice != "" {
+		s += "; " + e.Advice
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Permanent tells whether trying again is pointless until the spec changes.
+func (e *Error) Permanent() bool {
+	return e.Reason == ReasonURLInvalid || e.Reason == ReasonReferenceInvalid
+}
+
+// What is missing.
+var (
+	ErrReferenceNotFound = errors.New("not found")
+	ErrTimeout           = errors.New("no complete answer in the time allowed")
+)
+
+// classify turns an error of the transport into one that a user can act on. A deadline that passed shows up as many
+// kinds of errors, so the context is asked first.
+func classify(ctx context.Context, doing string, err error) *Error {
+	e := &Error{Reason: ReasonOperationFailed, Doing: doing, Err: err}
+	var (
+		unknownCA x509.UnknownAuthorityError
+		badHost   x509.HostnameError
+		dns       *net.DNSError
+		dial      *net.OpError
+	)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Err = context.Canceled
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		e.Err, e.Advice = ErrTimeout, "check that the server is up, or raise spec.timeout"
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthenticationRequired
+		e.Advice = "check username, password or bearerToken in the Secret of spec.secretRef"
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthorizationFailed
+		e.Advice = "give the account in the Secret of spec.secretRef read access to the repository"
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		e.Err, e.Advice = transport.ErrRepositoryNotFound, "check spec.url, and whether the repository is private and needs spec.secretRef"
+	case errors.Is(err, transport.ErrEmptyRemoteRepository):
+		e.Err, e.Advice = transport.ErrEmptyRemoteRepository, "push a commit to it"
+	case errors.As(err, &unknownCA), errors.As(err, &badHost):
+		e.Err, e.Advice = plain(err), "put the certificate authority of the server into ca.crt of the Secret of spec.secretRef"
+	case errors.As(err, &dns):
+		e.Err, e.Advice = fmt.Errorf("look up host %s: %w", dns.Name, errNoAddress), "check the host in spec.url and that it can be reached from the cluster"
+	case errors.As(err, &dial):
+		e.Err, e.Advice = plain(err), "check the host in spec.url and that it can be reached from the cluster"
+	default:
+		e.Err, e.Advice = plain(err), "it is tried again; check that spec.url is a Git repository and its server works"
+	}
+	return e
+}
+
+var errNoAddress = errors.New("no address found")
+
+// plain takes the method and URL off an error of net/http: the URL is named already, and local ports would make the
+// message change from one attempt to the next. What a server wrote is brought to one line of bounded length.
+func plain(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return &shortened{err}
+}
+
+// shortened is an error whose message is one line of bounded length.
+type shortened struct{ error }
+
+func (e *shortened) Error() string {
+	const limit = 300
+	line := strings.Join(strings.Fields(e.error.Error()), " ")
+	if len(line) > limit {
+		line = strings.ToValidUTF8(line[:limit], "") + "..."
+	}
+	return line
+}
+
+func (e *shortened) Unwrap() error { return e.error }

@@ -1,0 +1,344 @@
+package git_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/source/git"
+	"github.com/holdfast-gitops/holdfast/internal/testkit/gitserver"
+)
+
+const repo = "app.git"
+
+func serve(t *testing.T, configure func(*gitserver.Server)) *gitserver.Server {
+	t.Helper()
+	s := gitserver.New(t.TempDir())
+	if configure != nil {
+		configure(s)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.CreateRepository(repo); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func commit(t *testing.T, s *gitserver.Server, branch string, files map[string]string) string {
+	t.Helper()
+	sha, err := s.CommitTree(repo, branch, files, "change "+branch+"\n\nbody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha
+}
+
+func remote(t *testing.T, url string, auth git.Auth, ca []byte) *git.Remote {
+	t.Helper()
+	r, err := git.NewRemote(url, auth, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fetch gets a snapshot and returns the paths in it.
+func fetch(t *testing.T, r *git.Remote, ref git.Reference) (*git.Snapshot, []string) {
+	t.Helper()
+	snapshot, err := r.Fetch(t.Context(), ref, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := snapshot.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	files, err := snapshot.Tree.Files(artifact.Ignore{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	return snapshot, paths
+}
+
+func TestFetchesWhatTheReferenceNames(t *testing.T) {
+	s := serve(t, nil)
+	first := commit(t, s, "main", map[string]string{"first.yaml": "1"})
+	second := commit(t, s, "main", map[string]string{"second.yaml": "2"})
+	other := commit(t, s, "feature/x", map[string]string{"other.yaml": "3"})
+	master := commit(t, s, "master", map[string]string{"master.yaml": "4"})
+	if err := errors.Join(s.Tag(repo, "light", first), s.AnnotatedTag(repo, "v1.0", first, "release")); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		ref          git.Reference
+		wantRevision string
+		wantPath     string
+	}{
+		"branch":           {git.Reference{Branch: "main"}, "main@sha1:" + second, "second.yaml"},
+		"branch with path": {git.Reference{Branch: "feature/x"}, "feature/x@sha1:" + other, "other.yaml"},
+		"default":          {git.Reference{}, "master@sha1:" + master, "master.yaml"},
+		"light tag":        {git.Reference{Tag: "light"}, "light@sha1:" + first, "first.yaml"},
+		"annotated tag":    {git.Reference{Tag: "v1.0"}, "v1.0@sha1:" + first, "first.yaml"},
+		"tag over branch":  {git.Reference{Tag: "v1.0", Branch: "main"}, "v1.0@sha1:" + first, "first.yaml"},
+		"commit":           {git.Reference{Commit: first}, "sha1:" + first, "first.yaml"},
+		"commit on branch": {git.Reference{Commit: first, Branch: "main"}, "main@sha1:" + first, "first.yaml"},
+		"commit over tag":  {git.Reference{Commit: second, Tag: "v1.0"}, "sha1:" + second, "second.yaml"},
+	}
+	r := remote(t, s.URL(repo), git.Auth{}, nil)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot, paths := fetch(t, r, tt.ref)
+			if snapshot.Revision != tt.wantRevision {
+				t.Errorf("revision %s, want %s", snapshot.Revision, tt.wantRevision)
+			}
+			if len(paths) != 1 || paths[0] != tt.wantPath {
+				t.Errorf("files %v, want %s", paths, tt.wantPath)
+			}
+			if !strings.HasPrefix(snapshot.Subject, "change ") || strings.Contains(snapshot.Subject, "body") {
+				t.Errorf("subject %q, want the first line of the message", snapshot.Subject)
+			}
+			head, err := r.Resolve(t.Context(), tt.ref)
+			if err != nil || tt.ref.Revision(head) != tt.wantRevision {
+				t.Errorf("resolved to %s, %v; want %s", head, err, tt.wantRevision)
+			}
+		})
+	}
+}
+
+func TestCommitFromServerThatSendsBranchesOnly(t *testing.T) {
+	s := serve(t, nil)
+	if err := s.Configure(repo, "uploadpack.allowReachableSHA1InWant", "false"); err != nil {
+		t.Fatal(err)
+	}
+	first := commit(t, s, "main", map[string]string{"first.yaml": "1"})
+	commit(t, s, "main", map[string]string{"second.yaml": "2"})
+	_, paths := fetch(t, remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{Commit: first})
+	if len(paths) != 1 || paths[0] != "first.yaml" {
+		t.Errorf("files %v, want those of the first commit", paths)
+	}
+}
+
+func TestResolveCostsNoPack(t *testing.T) {
+	s := serve(t, nil)
+	commit(t, s, "main", map[string]string{"a": "1"})
+	if _, err := remote(t, s.URL(repo), git.Auth{}, nil).Resolve(t.Context(), git.Reference{Branch: "main"}); err != nil {
+		t.Fatal(err)
+	}
+	if listings, packs := s.Requests(); listings != 1 || packs != 0 {
+		t.Errorf("%d listings and %d packs, want one listing", listings, packs)
+	}
+}
+
+func TestFetchesOneCommitAndNotTheHistory(t *testing.T) {
+	s := serve(t, nil)
+	for range 5 {
+		commit(t, s, "main", map[string]string{"large": strings.Repeat(time.Now().String(), 1000)})
+	}
+	last := commit(t, s, "main", map[string]string{"small": "1"})
+	for name, ref := range map[string]git.Reference{"branch": {Branch: "main"}, "commit": {Commit: last}} {
+		t.Run(name, func(t *testing.T) {
+			snapshot, _ := fetch(t, remote(t, s.URL(repo), git.Auth{}, nil), ref)
+			if n := snapshot.Commits(t); n != 1 {
+				t.Errorf("%d commits were fetched, want 1", n)
+			}
+		})
+	}
+}
+
+func TestModesAndLinks(t *testing.T) {
+	s := serve(t, nil)
+	_, err := s.CommitChange(repo, gitserver.Change{
+		Branch: "main", Files: map[string]string{"run.sh": "#!", "dir/a.yaml": "a"}, Executable: []string{"run.sh"},
+		Links: map[string]string{"link": "dir", "away": "/etc/passwd"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Close()
+	var refused *artifact.LinkError
+	if _, err := snapshot.Tree.Files(artifact.Ignore{}); !errors.As(err, &refused) || refused.Path != "away" {
+		t.Errorf("error %v, want one that names the link out of the repository", err)
+	}
+	text := "away"
+	ignore, err := snapshot.Tree.Ignore(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := snapshot.Tree.Files(ignore)
+	if err != nil || len(files) != 3 || files[1].Path != "link/a.yaml" || !files[2].Executable {
+		t.Errorf("files %v, %v; want the link followed and the script executable", files, err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	s := serve(t, func(s *gitserver.Server) {
+		s.TLS, s.Username, s.Password, s.BearerToken = true, "user", "s3cr3t", "t0k3n"
+	})
+	commit(t, s, "main", map[string]string{"a": "1"})
+	url := s.URL(repo)
+	inURL := strings.Replace(url, "https://", "https://user:s3cr3t@", 1)
+	wrongInURL := strings.Replace(url, "https://", "https://user:gu3ss@", 1)
+	tests := map[string]struct {
+		url        string
+		auth       git.Auth
+		ca         []byte
+		wantReason git.Reason
+	}{
+		"basic":        {url, git.Auth{Username: "user", Password: "s3cr3t"}, s.CA(), ""},
+		"bearer":       {url, git.Auth{BearerToken: "t0k3n"}, s.CA(), ""},
+		"in URL":       {inURL, git.Auth{}, s.CA(), ""},
+		"none":         {url, git.Auth{}, s.CA(), git.ReasonAuthenticationFailed},
+		"wrong":        {url, git.Auth{Username: "user", Password: "gu3ss"}, s.CA(), git.ReasonAuthenticationFailed},
+		"wrong in URL": {wrongInURL, git.Auth{}, s.CA(), git.ReasonAuthenticationFailed},
+		"unknown CA":   {url, git.Auth{Username: "user", Password: "s3cr3t"}, nil, git.ReasonOperationFailed},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := remote(t, tt.url, tt.auth, tt.ca)
+			_, err := r.Resolve(t.Context(), git.Reference{Branch: "main"})
+			wantReason(t, err, tt.wantReason)
+			snapshot, err := r.Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+			wantReason(t, err, tt.wantReason)
+			if err == nil {
+				snapshot.Close()
+			}
+		})
+	}
+}
+
+// wantReason checks the class of an error, and that its message tells no secret and says what to do.
+func wantReason(t *testing.T, err error, want git.Reason) {
+	t.Helper()
+	if want == "" {
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	var failure *git.Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("error %v, want a %s", err, want)
+	}
+	if failure.Reason != want {
+		t.Errorf("reason %s, want %s: %v", failure.Reason, want, err)
+	}
+	for _, secret := range []string{"s3cr3t", "gu3ss", "t0k3n", "user"} {
+		if strings.Contains(strings.ReplaceAll(err.Error(), "username", ""), secret) {
+			t.Errorf("the message holds %q: %v", secret, err)
+		}
+	}
+	if failure.Advice == "" {
+		t.Errorf("the message says nothing to do: %v", err)
+	}
+	t.Log(err)
+}
+
+func TestFailures(t *testing.T) {
+	s := serve(t, nil)
+	commit(t, s, "main", map[string]string{"a": "1"})
+	elsewhere := commit(t, s, "other", map[string]string{"b": "1"})
+	if err := s.CreateRepository("empty.git"); err != nil {
+		t.Fatal(err)
+	}
+	absent := strings.Repeat("a", 40)
+	tests := map[string]struct {
+		url        string
+		ref        git.Reference
+		wantReason git.Reason
+	}{
+		"no such branch":          {s.URL(repo), git.Reference{Branch: "gone"}, git.ReasonOperationFailed},
+		"no such tag":             {s.URL(repo), git.Reference{Tag: "gone"}, git.ReasonOperationFailed},
+		"no such commit":          {s.URL(repo), git.Reference{Commit: absent}, git.ReasonOperationFailed},
+		"commit on other branch":  {s.URL(repo), git.Reference{Commit: elsewhere, Branch: "main"}, git.ReasonOperationFailed},
+		"commit on absent branch": {s.URL(repo), git.Reference{Commit: elsewhere, Branch: "gone"}, git.ReasonOperationFailed},
+		"no such repository":      {s.URL("gone.git"), git.Reference{Branch: "main"}, git.ReasonOperationFailed},
+		"empty repository":        {s.URL("empty.git"), git.Reference{Branch: "main"}, git.ReasonOperationFailed},
+		"unreachable":             {"http://127.0.0.1:1/app.git", git.Reference{Branch: "main"}, git.ReasonOperationFailed},
+		"unknown host":            {"http://host.invalid/app.git", git.Reference{Branch: "main"}, git.ReasonOperationFailed},
+		"short commit":            {s.URL(repo), git.Reference{Commit: "abc123"}, git.ReasonReferenceInvalid},
+		"impossible branch":       {s.URL(repo), git.Reference{Branch: "a..b"}, git.ReasonReferenceInvalid},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := remote(t, tt.url, git.Auth{}, nil).Fetch(t.Context(), tt.ref, t.TempDir())
+			wantReason(t, err, tt.wantReason)
+			if tt.ref.Commit == "" {
+				_, err = remote(t, tt.url, git.Auth{}, nil).Resolve(t.Context(), tt.ref)
+				wantReason(t, err, tt.wantReason)
+			}
+		})
+	}
+}
+
+func TestInvalidURLs(t *testing.T) {
+	for _, url := range []string{"ssh://git@host/repo", "https://", "://x", "https://user:s3cr3t@ho st/x", "file:///etc", "git@host:repo"} {
+		_, err := git.NewRemote(url, git.Auth{}, nil)
+		wantReason(t, err, git.ReasonURLInvalid)
+	}
+}
+
+// TestTimeout: a server that does not answer holds nobody longer than the context allows.
+func TestTimeout(t *testing.T) {
+	s := serve(t, nil)
+	commit(t, s, "main", map[string]string{"a": "1"})
+	tests := map[string]func(*http.Request) bool{
+		"listing": func(*http.Request) bool { return true },
+		"pack":    gitserver.IsPack,
+	}
+	for name, slow := range tests {
+		t.Run(name, func(t *testing.T) {
+			s.SetFault(func(r *http.Request) gitserver.Fault {
+				if slow(r) {
+					return gitserver.Fault{Delay: time.Minute}
+				}
+				return gitserver.Fault{}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(ctx, git.Reference{Branch: "main"}, t.TempDir())
+			if !errors.Is(err, git.ErrTimeout) {
+				t.Errorf("error %v, want a timeout", err)
+			}
+			wantReason(t, err, git.ReasonOperationFailed)
+		})
+	}
+}
+
+// TestC25ConnectionCutDuringFetch: a pack that ends early is an error and never a smaller tree.
+func TestC25ConnectionCutDuringFetch(t *testing.T) {
+	s := serve(t, nil)
+	commit(t, s, "main", map[string]string{"a": strings.Repeat("x", 100), "b": strings.Repeat("y", 100), "c/d": "z"})
+	for cut := int64(1); cut < 400; cut += 13 {
+		s.SetFault(func(r *http.Request) gitserver.Fault {
+			if gitserver.IsPack(r) {
+				return gitserver.Fault{CutAfter: cut}
+			}
+			return gitserver.Fault{}
+		})
+		snapshot, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+		if err != nil {
+			continue
+		}
+		files, err := snapshot.Tree.Files(artifact.Ignore{})
+		if err != nil || len(files) != 3 {
+			t.Errorf("cut after %d bytes: %d files, %v; want all or an error", cut, len(files), err)
+		}
+		snapshot.Close()
+	}
+}

@@ -1,0 +1,89 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
+)
+
+// maxTarget bounds what is read as the target of a link; operating systems allow no more.
+const maxTarget = 4096
+
+// readTree lists the files of a commit. An object that is missing is an error here, and not a file less.
+func readTree(ctx context.Context, s *filesystem.Storage, commit *object.Commit) (*artifact.Tree, error) {
+	root, err := commit.Tree()
+	if err != nil {
+		return nil, fmt.Errorf("read tree: %w", err)
+	}
+	walker := object.NewTreeWalker(root, true, nil)
+	defer walker.Close()
+	tree := artifact.NewTree()
+	for {
+		name, found, err := walker.Next()
+		if errors.Is(err, io.EOF) {
+			return tree, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read tree: %w", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("read tree: %w", err)
+		}
+		if found.Mode == filemode.Dir || found.Mode == filemode.Submodule {
+			continue // directories are implied; submodules are refused or wanted by the spec, not by the tree
+		}
+		e, err := entry(s, found)
+		if err != nil {
+			return nil, fmt.Errorf("read %q: %w", name, err)
+		}
+		if err := tree.Add(name, e); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func entry(s *filesystem.Storage, found object.TreeEntry) (artifact.Entry, error) {
+	size, err := s.EncodedObjectSize(found.Hash)
+	if err != nil {
+		return artifact.Entry{}, err
+	}
+	if found.Mode == filemode.Symlink {
+		target, err := readLink(s, found.Hash, size)
+		return artifact.Entry{Target: target}, err
+	}
+	hash := found.Hash
+	return artifact.Entry{
+		Size:       size,
+		Executable: found.Mode == filemode.Executable,
+		Open:       func() (io.ReadCloser, error) { return open(s, hash) },
+	}, nil
+}
+
+func readLink(s *filesystem.Storage, hash plumbing.Hash, size int64) (target string, err error) {
+	if size > maxTarget {
+		return "", errors.New("the target of the link is too long; remove the link from the repository")
+	}
+	content, err := open(s, hash)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	text, err := io.ReadAll(content)
+	return string(text), err
+}
+
+func open(s *filesystem.Storage, hash plumbing.Hash) (io.ReadCloser, error) {
+	blob, err := object.GetBlob(s, hash)
+	if err != nil {
+		return nil, err
+	}
+	return blob.Reader()
+}
