@@ -13,6 +13,7 @@ import (
 	_ "time/tzdata" // CronJobs with a time zone, on machines that lack the data
 
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/component"
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/release"
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/supervisor"
 )
 
@@ -28,6 +29,9 @@ func main() {
 func run(args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("no command given: try `devcluster up --dir DIR` or `devcluster help`")
+	}
+	if err := release.Announce(); err != nil {
+		return err
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "up":

@@ -46,6 +46,8 @@ func etcdConfig(dir string) *embed.Config {
 	// it does not have to survive the machine.
 	cfg.UnsafeNoFsync = true
 	cfg.LogLevel = "warn"
+	// The gateway for REST would dial the port 0 for ever.
+	cfg.EnableGRPCGateway = false
 	cfg.QuotaBackendBytes = 4 << 30
 	return cfg
 }

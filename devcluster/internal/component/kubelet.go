@@ -115,6 +115,8 @@ func kubeletConfig(f kubeletFlags) (*options.KubeletFlags, *kubeletconfig.Kubele
 	}
 	cfg.PodLogsDir = filepath.Join(f.rootDir, "logs")
 	cfg.ResolverConfig = ""
+	// Nobody answers there; without one, every pod gets a warning.
+	cfg.ClusterDNS, cfg.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
 	cfg.EnableServer = false
 	cfg.ReadOnlyPort = 0
 	cfg.MakeIPTablesUtilChains = false

@@ -99,8 +99,8 @@ func (p *Probes) forgetLocked(uid types.UID) {
 }
 
 // UpdatePodStatus sets what probes would have found: a container is started
-// and ready only while it runs. If a container gets ready later, the kubelet
-// is told to look again then.
+// and ready only while it runs. If a container gets ready later, or is going to
+// wait for its restart, the kubelet is told to look again then.
 func (p *Probes) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
 	var again time.Duration
 	for i := range status.ContainerStatuses {
@@ -126,11 +126,26 @@ func (p *Probes) setReady(pod *v1.Pod, s *v1.ContainerStatus) time.Duration {
 	running := s.State.Running
 	s.Started, s.Ready = new(running != nil), false
 	if running == nil {
-		return 0
+		return untilBackOff(pod, s.State.Terminated)
 	}
 	wait, ok := readyIn(pod.Annotations, p.now().Sub(running.StartedAt.Time))
 	s.Ready = ok && wait == 0
 	return wait
+}
+
+// backOffShown is when CrashLoopBackOff is shown: the kubelet publishes that a
+// container waits for its restart when it looks at the pod the next time, which
+// by itself may be when the wait is over.
+const backOffShown = time.Second
+
+func untilBackOff(pod *v1.Pod, ended *v1.ContainerStateTerminated) time.Duration {
+	if ended == nil || pod.DeletionTimestamp != nil || pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+		return 0
+	}
+	if ended.ExitCode == 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure {
+		return 0
+	}
+	return backOffShown
 }
 
 func (p *Probes) lookAgain(pod *v1.Pod, in time.Duration) {
