@@ -1,0 +1,252 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Every flag of Flux's kustomize-controller with its default, and those of source-controller's storage.
+func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
+	want := map[string]string{
+		"concurrent":                         "4",
+		"concurrent-ssa":                     "4",
+		"custom-apply-stage-kinds":           "",
+		"default-service-account":            "",
+		"default-decryption-service-account": "",
+		"default-kubeconfig-service-account": "",
+		"enable-leader-election":             "false",
+		"leader-election-lease-duration":     "35s",
+		"leader-election-renew-deadline":     "30s",
+		"leader-election-retry-period":       "5s",
+		"leader-election-release-on-cancel":  "true",
+		"events-addr":                        "",
+		"feature-gates":                      "",
+		"health-addr":                        ":9440",
+		"metrics-addr":                       ":8080",
+		"http-retry":                         "9",
+		"insecure-kubeconfig-exec":           "false",
+		"insecure-kubeconfig-tls":            "false",
+		"interval-jitter-percentage":         "5",
+		"kube-api-qps":                       "50",
+		"kube-api-burst":                     "300",
+		"log-encoding":                       "json",
+		"log-level":                          "info",
+		"min-retry-delay":                    "750ms",
+		"max-retry-delay":                    "15m0s",
+		"no-cross-namespace-refs":            "false",
+		"no-remote-bases":                    "false",
+		"override-manager":                   "[]",
+		"requeue-dependency":                 "30s",
+		"sops-age-secret":                    "",
+		"sops-vault-configmap":               "",
+		"token-cache-max-size":               "100",
+		"token-cache-max-duration":           "1h0m0s",
+		"watch-all-namespaces":               "true",
+		"watch-label-selector":               "",
+		"watch-configs-label-selector":       "reconcile.fluxcd.io/watch=Enabled",
+
+		"artifact-retention-ttl":     "1m0s",
+		"artifact-retention-records": "2",
+		"storage-addr":               ":9090",
+		"storage-adv-addr":           "",
+		"storage-path":               "",
+
+		"controllers": "[source,kustomization]",
+	}
+	var f Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.Bind(set)
+	set.VisitAll(func(flag *pflag.Flag) {
+		value, ok := want[flag.Name]
+		if !ok {
+			t.Errorf("--%s is not in the table of this test", flag.Name)
+		}
+		if flag.DefValue != value {
+			t.Errorf("--%s is %q by default, want %q", flag.Name, flag.DefValue, value)
+		}
+		if flag.Usage == "" {
+			t.Errorf("--%s has no help", flag.Name)
+		}
+		delete(want, flag.Name)
+	})
+	for name := range want {
+		t.Errorf("--%s is missing", name)
+	}
+}
+
+// Each flag of Flux may be given with its default, as generated manifests do.
+func TestDefaultsMayBeGiven(t *testing.T) {
+	var f Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.Bind(set)
+	set.VisitAll(func(flag *pflag.Flag) {
+		if strings.HasPrefix(flag.DefValue, "[") || flag.Name == "feature-gates" {
+			return
+		}
+		if _, err := resolve(t, nil, "--"+flag.Name+"="+flag.DefValue); err != nil {
+			t.Errorf("--%s=%s: %v", flag.Name, flag.DefValue, err)
+		}
+	})
+}
+
+func TestFeatureGates(t *testing.T) {
+	const refused, accepted = false, true
+	tests := map[string]struct{ off, on bool }{
+		"AdditiveCELDependencyCheck":     {off: accepted, on: refused},
+		"CacheSecretsAndConfigMaps":      {off: accepted, on: refused},
+		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
+		"DirectSourceFetch":              {off: accepted, on: refused},
+		"DisableConfigWatchers":          {off: accepted, on: refused},
+		"DisableFailFastBehavior":        {off: accepted, on: refused},
+		"DisableStatusPollerCache":       {off: accepted, on: accepted},
+		"ExternalArtifact":               {off: accepted, on: refused},
+		"GroupChangeLog":                 {off: accepted, on: refused},
+		"MigrateAPIVersion":              {off: accepted, on: refused},
+		"ObjectLevelWorkloadIdentity":    {off: accepted, on: refused},
+		"StrictPostBuildSubstitutions":   {off: refused, on: accepted},
+		"NoSuchGate":                     {off: refused, on: refused},
+	}
+	for name := range gates {
+		if _, ok := tests[name]; !ok {
+			t.Errorf("gate %s is not in the table of this test", name)
+		}
+	}
+	for name, test := range tests {
+		for value, want := range map[string]bool{"false": test.off, "true": test.on} {
+			_, err := resolve(t, nil, "--feature-gates="+name+"="+value)
+			if want == accepted && err != nil {
+				t.Errorf("%s=%s: %v", name, value, err)
+			}
+			if want == refused {
+				wantUsageError(t, err, name)
+			}
+		}
+	}
+}
+
+func TestRefusedFlags(t *testing.T) {
+	tests := map[string]string{
+		"default-service-account":            "--default-service-account=apps",
+		"default-decryption-service-account": "--default-decryption-service-account=apps",
+		"default-kubeconfig-service-account": "--default-kubeconfig-service-account=apps",
+		"insecure-kubeconfig-exec":           "--insecure-kubeconfig-exec",
+		"insecure-kubeconfig-tls":            "--insecure-kubeconfig-tls=true",
+		"override-manager":                   "--override-manager=kubectl-edit",
+		"sops-age-secret":                    "--sops-age-secret=age",
+		"sops-vault-configmap":               "--sops-vault-configmap=vault",
+		"watch-label-selector":               "--watch-label-selector=shard=1",
+		"watch-configs-label-selector":       "--watch-configs-label-selector=a=b",
+		"controllers":                        "--controllers=helm",
+		"interval-jitter-percentage":         "--interval-jitter-percentage=100",
+		"concurrent":                         "--concurrent=0",
+		"concurrent-ssa":                     "--concurrent-ssa=0",
+		"http-retry":                         "--http-retry=-1",
+		"min-retry-delay":                    "--min-retry-delay=0s",
+		"max-retry-delay":                    "--max-retry-delay=1ms",
+		"requeue-dependency":                 "--requeue-dependency=0s",
+		"log-encoding":                       "--log-encoding=xml",
+		"log-level":                          "--log-level=loud",
+		"custom-apply-stage-kinds":           "--custom-apply-stage-kinds=a/b/C",
+		"watch-all-namespaces":               "--watch-all-namespaces=false",
+	}
+	for name := range refusedFlags {
+		if _, ok := tests[name]; !ok {
+			t.Errorf("--%s is refused, but not in the table of this test", name)
+		}
+	}
+	for name, arg := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := resolve(t, nil, arg)
+			wantUsageError(t, err, "--"+name)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("the message has more than one line: %q", err)
+			}
+		})
+	}
+}
+
+func TestFlagsReachTheControllers(t *testing.T) {
+	env := map[string]string{NamespaceVariable: "team-a", SourceHostVariable: "localhost:8090"}
+	o, err := resolve(t, env, "--concurrent=7", "--concurrent-ssa=3", "--requeue-dependency=5s", "--min-retry-delay=1s",
+		"--max-retry-delay=2m", "--no-cross-namespace-refs", "--no-remote-bases", "--interval-jitter-percentage=10",
+		"--custom-apply-stage-kinds=rbac.authorization.k8s.io/Role, /Secret,rbac.authorization.k8s.io/Role",
+		"--storage-path=/data", "--storage-addr=:9000", "--storage-adv-addr=holdfast.team-a.svc",
+		"--artifact-retention-ttl=3m", "--artifact-retention-records=9", "--watch-all-namespaces=false",
+		"--events-addr=http://events", "--metrics-addr=:1", "--health-addr=:2", "--kube-api-qps=1.5", "--kube-api-burst=6",
+		"--enable-leader-election", "--controllers=kustomization")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, s := o.Kustomization, o.Source
+	kinds := []schema.GroupKind{{Group: "rbac.authorization.k8s.io", Kind: "Role"}, {Kind: "Secret"}}
+	if len(k.CustomApplyStageKinds) != 2 || k.CustomApplyStageKinds[0] != kinds[0] || k.CustomApplyStageKinds[1] != kinds[1] {
+		t.Errorf("stage kinds are %v, want %v", k.CustomApplyStageKinds, kinds)
+	}
+	checks := map[string]bool{
+		"concurrent":        k.Concurrent == 7 && s.Concurrent == 7,
+		"concurrent-ssa":    k.ConcurrentSSA == 3,
+		"requeue":           k.RequeueDependency == 5*time.Second && s.RequeueDependency == 5*time.Second,
+		"retry delays":      k.MinRetryDelay == time.Second && k.MaxRetryDelay == 2*time.Minute && s.MinRetryDelay == time.Second && s.MaxRetryDelay == 2*time.Minute,
+		"cross-namespace":   k.NoCrossNamespaceRefs,
+		"remote bases":      k.NoRemoteBases,
+		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
+		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
+		"source host":       k.SourceHost == "localhost:8090",
+		"storage":           s.StoragePath == "/data" && s.StorageAddr == ":9000" && s.StorageAdvAddr == "holdfast.team-a.svc",
+		"retention":         s.ArtifactRetentionTTL == 3*time.Minute && s.ArtifactRetentionRecords == 9,
+		"addresses":         o.EventsAddr == "http://events" && o.MetricsAddr == ":1" && o.HealthAddr == ":2",
+		"rate limits":       o.KubeAPIQPS == 1.5 && o.KubeAPIBurst == 6,
+		"leader election":   o.LeaderElection.Enable && o.LeaderElection.ReleaseOnCancel,
+		"chosen controller": len(o.Controllers) == 1 && o.Controllers[0] == ControllerKustomization,
+	}
+	for what, ok := range checks {
+		if !ok {
+			t.Errorf("%s did not reach the settings: %+v", what, o)
+		}
+	}
+}
+
+func TestDefaultOptionsRunEverything(t *testing.T) {
+	o, err := DefaultOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Controllers) != 2 || !o.WatchAllNamespaces || o.Namespace != "flux-system" || o.Source.StoragePath == "" {
+		t.Errorf("unexpected defaults: %+v", o)
+	}
+}
+
+// resolve parses arguments as `holdfast run` does.
+func resolve(t *testing.T, env map[string]string, args ...string) (Options, error) {
+	t.Helper()
+	var f Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	f.Bind(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatalf("parse %v: %v", args, err)
+	}
+	return f.Resolve(func(key string) string { return env[key] })
+}
+
+// wantUsageError checks that an error names what was refused and ends the program with the usage code.
+func wantUsageError(t *testing.T, err error, name string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s was accepted", name)
+		return
+	}
+	var coded *Error
+	if !errors.As(err, &coded) || coded.ExitCode() != ExitUsage {
+		t.Errorf("%s: not a usage error: %v", name, err)
+	}
+	if !strings.Contains(err.Error(), name) {
+		t.Errorf("the message does not name %s: %v", name, err)
+	}
+}
