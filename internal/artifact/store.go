@@ -31,6 +31,9 @@ type Slot struct {
 
 func (s Slot) dir() string { return path.Join(strings.ToLower(s.Kind), s.Namespace, s.Name) }
 
+// Holds tells whether a path of an artifact is in the slot.
+func (s Slot) Holds(artifactPath string) bool { return path.Dir(artifactPath) == s.dir() }
+
 // Store keeps artifacts in a directory. It opens nothing outside of it, whatever a path or link says.
 type Store struct {
 	root *os.Root

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/record"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // Options are the settings of the GitRepository controller and of the artifact storage, from the flags of `holdfast run`.
@@ -28,9 +27,4 @@ type Options struct {
 	IntervalJitterPercentage int
 	// Recorder takes events.
 	Recorder record.EventRecorder
-}
-
-// Setup registers the GitRepository controller and the artifact server with the manager.
-func Setup(mgr ctrl.Manager, o Options) error {
-	return nil
 }

@@ -1,0 +1,66 @@
+package gitrepository
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/source/git"
+)
+
+// errNotSupported says that the spec asks for something that can't be done.
+var errNotSupported = errors.New("not supported")
+
+// unsupported lists the fields of the spec that are set and can't be honoured.
+func unsupported(spec sourcev1.GitRepositorySpec) []string {
+	ref := sourcev1.GitRepositoryRef{}
+	if spec.Reference != nil {
+		ref = *spec.Reference
+	}
+	fields := []struct {
+		name string
+		set  bool
+	}{
+		{"spec.include", len(spec.Include) > 0},
+		{"spec.provider", spec.Provider != "" && spec.Provider != sourcev1.GitProviderGeneric},
+		{"spec.proxySecretRef", spec.ProxySecretRef != nil},
+		{"spec.recurseSubmodules", spec.RecurseSubmodules},
+		{"spec.ref.name", ref.Name != ""},
+		{"spec.ref.semver", ref.SemVer != ""},
+		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
+		{"spec.sparseCheckout", len(spec.SparseCheckout) > 0},
+		{"spec.url with ssh", strings.HasPrefix(spec.URL, "ssh://")},
+		{"spec.verify", spec.Verification != nil},
+	}
+	var out []string
+	for _, f := range fields {
+		if f.set {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+// checkSpec refuses a spec with fields that can't be honoured, all of them by name.
+func checkSpec(spec sourcev1.GitRepositorySpec) *failure {
+	fields := unsupported(spec)
+	if len(fields) == 0 {
+		return nil
+	}
+	return &failure{
+		reason: v1.ReasonFieldNotSupported,
+		err:    fmt.Errorf("read %s: %w; nothing is fetched until the spec does without", strings.Join(fields, ", "), errNotSupported),
+		final:  true,
+	}
+}
+
+// reference is the commit that the spec wants.
+func reference(spec sourcev1.GitRepositorySpec) git.Reference {
+	if spec.Reference == nil {
+		return git.Reference{}
+	}
+	return git.Reference{Branch: spec.Reference.Branch, Tag: spec.Reference.Tag, Commit: spec.Reference.Commit}
+}
