@@ -88,6 +88,9 @@ func pruneOff(f view, _ Stale) *Hold {
 	return &Hold{Reason: v1.RetainedPruneOff, Until: "spec.prune is true"}
 }
 
+// LeftWhilePruneOff is the message of an object that became stale while pruning was off.
+const LeftWhilePruneOff = "it left the source while spec.prune was false"
+
 // unconfirmed: what became stale while pruning was off was, for a Flux user, orphaned on purpose, and an empty
 // directory is more often a mistake than a wish. Neither is deleted without a word from a person.
 func unconfirmed(f view, s Stale) *Hold {
@@ -100,7 +103,7 @@ func unconfirmed(f view, s Stale) *Hold {
 			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
 	case s.WasPruneOff:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
-			Message: "it left the source while spec.prune was false",
+			Message: LeftWhilePruneOff,
 			Until:   "it is deleted by hand or returns to the source"}
 	}
 	return nil

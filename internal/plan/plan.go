@@ -155,3 +155,35 @@ func sorted(stale []Stale) []Stale {
 	slices.SortFunc(out, func(a, b Stale) int { return compareDeletion(a.ID, b.ID) })
 	return out
 }
+
+// NeedObservation returns the stale objects about which nothing but a look at them can decide. The others are held by
+// policy or by the state of the rollout, and reading them would be a waste.
+func NeedObservation(f Facts) []object.ID {
+	v := newView(f)
+	var ids []object.ID
+	for _, s := range sorted(f.Stale) {
+		if hold := firstHold(beforeSeen[:len(beforeSeen)-1], v, s); hold == nil {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// NeedUse returns the stale objects whose users decide about them: those that were seen and that no rule about the
+// object itself holds.
+func NeedUse(f Facts) []object.ID {
+	var ids []object.ID
+	v := newView(f)
+	for _, s := range sorted(f.Stale) {
+		if firstHold(beforeSeen, v, s) != nil || dropped(f, s) != nil {
+			continue
+		}
+		if pruneDisabled(v, s) != nil || terminating(v, s) != nil {
+			continue
+		}
+		if f.Policy.NeedsUse() || IsDefinition(s.ID) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // Options are the settings of the Kustomization controller, from the flags of `holdfast run`.
@@ -30,11 +29,8 @@ type Options struct {
 	IntervalJitterPercentage int
 	// SourceHost replaces the host of artifact URLs, when set (SOURCE_CONTROLLER_LOCALHOST).
 	SourceHost string
+	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
+	NoFailFast bool
 	// Recorder takes events.
 	Recorder record.EventRecorder
-}
-
-// Setup registers the Kustomization controller with the manager.
-func Setup(mgr ctrl.Manager, o Options) error {
-	return nil
 }

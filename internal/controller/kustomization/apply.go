@@ -1,0 +1,112 @@
+package kustomization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// record stores what is about to be created, before the first write to the cluster. A crash after this point can orphan
+// nothing: whatever may exist is in the inventory.
+func (p *pass) record(ctx context.Context) *outcome {
+	p.rollout = plan.Begin(p.rollout, plan.Want{
+		Revision:   p.revision(),
+		Digest:     p.built.Digest,
+		Generation: p.ks.Generation,
+		Requested:  p.requested(),
+	}, p.now)
+	recorded := p.inventory.Record(p.entries())
+	begins := p.rollout.Phase == v1.PhaseApplying && (p.before.Status.Rollout == nil ||
+		p.before.Status.Rollout.Phase != v1.PhaseApplying)
+	grows := !recorded.Equal(p.inventory)
+	p.inventory = recorded
+	if !grows && !begins {
+		return nil
+	}
+	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.revision(), p.timeout()))
+	if err := p.writeStatus(ctx); err != nil {
+		return p.lost(err)
+	}
+	return nil
+}
+
+// lost ends a pass whose status could not be written. A conflict means that the object changed under the pass: what
+// was decided is void, and the next pass starts from what is there now.
+func (p *pass) lost(err error) *outcome {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return &outcome{state: stateProgressing, err: errOvertaken}
+	}
+	return &outcome{state: stateProgressing, err: fmt.Errorf("write status: %w", err)}
+}
+
+// errOvertaken says that the object was changed by someone else during the pass. The pass is repeated at once.
+var errOvertaken = errors.New("the Kustomization changed during the reconciliation")
+
+// pendingLook is how soon to look at what an apply waits for.
+const pendingLook = time.Second
+
+// apply brings the objects of the build to the cluster, stage by stage. When the same build was applied before and the
+// interval has not passed it does nothing.
+func (p *pass) apply(ctx context.Context) *outcome {
+	key := fmt.Sprintf("%s/%d", p.built.Digest, p.ks.Generation)
+	if p.rollout.Phase != v1.PhaseApplying && p.mem.appliedKey == key && p.now.Before(p.mem.nextApply) && !p.requested() {
+		return nil
+	}
+	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
+		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
+		Objects: p.built.Objects,
+		Force:   p.ks.Spec.Force,
+	})
+	if len(result.Changes) > 0 {
+		p.changed = true
+		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))
+	}
+	if err != nil {
+		return p.failed(meta.ReconciliationFailedReason, withChanges(err, result.Changes))
+	}
+	if !result.Done() {
+		return p.applyPending(result.Pending)
+	}
+	p.applied = true
+	p.mem.appliedKey = key
+	p.mem.nextApply = p.now.Add(p.interval())
+	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
+	return nil
+}
+
+// withChanges adds what was already written to an error, as Flux does: a person has to know how far the apply came.
+func withChanges(err error, changes []string) error {
+	if len(changes) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, strings.Join(changes, "\n"))
+}
+
+// applyPending ends a pass whose next stage can't be applied yet. After the timeout it says so as a failure, and goes on
+// looking.
+func (p *pass) applyPending(pending []string) *outcome {
+	text := strings.Join(pending, ", ")
+	if p.rollout.Since != nil && p.now.Sub(p.rollout.Since.Time) >= p.timeout() {
+		return &outcome{state: stateFailed, reason: meta.ReconciliationFailedReason, after: 10 * pendingLook,
+			message: fmt.Sprintf("apply is not done after %s: %s", p.timeout(), text)}
+	}
+	return &outcome{state: stateProgressing, after: pendingLook,
+		message: fmt.Sprintf("Applying revision %s: %s", p.revision(), text)}
+}
+
+// markProgressing sets the conditions of a pass that is on its way.
+func (p *pass) markProgressing(message string) {
+	conditions.MarkReconciling(p.ks, meta.ProgressingReason, "%s", message)
+	conditions.MarkUnknown(p.ks, meta.ReadyCondition, meta.ProgressingReason, "Reconciliation in progress")
+}

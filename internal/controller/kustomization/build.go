@@ -1,0 +1,126 @@
+package kustomization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fluxcd/pkg/ssa/normalize"
+
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// buildDesired renders the artifact, unless the same inputs were rendered before.
+func (p *pass) buildDesired(ctx context.Context) *outcome {
+	key := fmt.Sprintf("%s/%d", p.artifact.Digest, p.ks.Generation)
+	if p.mem.built == nil || p.mem.buildKey != key {
+		built, out := p.render(ctx)
+		if out != nil {
+			return out
+		}
+		p.mem.buildKey, p.mem.built, p.mem.fetchFailures = key, built, 0
+	}
+	p.built = p.mem.built
+	p.ks.Status.LastAttemptedRevision = p.revision()
+	return nil
+}
+
+// render fetches the artifact into a directory of its own, which does not outlive the call, and builds it.
+func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
+	dir, err := os.MkdirTemp("", "kustomization-")
+	if err != nil {
+		return nil, p.failed("DirectoryCreationFailed", fmt.Errorf("create a temporary directory for the artifact: %w", err))
+	}
+	defer os.RemoveAll(dir) // what is left of it when that fails lies in the temporary directory
+	root := filepath.Join(dir, "artifact")
+	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
+		return nil, p.fetchFailed(err)
+	}
+	result, err := build.Build(root, p.ks, build.Options{NoRemoteBases: p.NoRemoteBases})
+	if err != nil {
+		return nil, p.buildFailed(err)
+	}
+	if err := normalize.UnstructuredList(result.Objects); err != nil {
+		return nil, p.buildFailed(err)
+	}
+	execute.SetOwnerLabels(result.Objects, client.ObjectKeyFromObject(p.ks))
+	return &result, nil
+}
+
+// The back-off of a download that failed for reasons that may pass. It is short, since a new revision waits behind it.
+const (
+	fetchBackoff    = time.Second
+	maxFetchBackoff = 30 * time.Second
+)
+
+// fetchFailed ends a pass whose artifact could not be fetched. What may pass by itself is no error to shout about.
+func (p *pass) fetchFailed(err error) *outcome {
+	var transient *artifact.TransientError
+	p.mem.fetchFailures++
+	after := min(maxFetchBackoff, fetchBackoff<<min(p.mem.fetchFailures-1, 5))
+	switch {
+	case errors.Is(err, artifact.ErrNotFound):
+		return p.waiting(meta.ArtifactFailedReason,
+			fmt.Sprintf("Source is not ready, artifact not found, retrying in %s", p.RequeueDependency), min(after, p.RequeueDependency))
+	case errors.As(err, &transient):
+		return p.waiting(meta.ArtifactFailedReason, err.Error(), after)
+	}
+	return p.failed(meta.ArtifactFailedReason, err)
+}
+
+func (p *pass) buildFailed(err error) *outcome {
+	var missing *build.PathNotFound
+	if errors.As(err, &missing) {
+		return p.failed(meta.ArtifactFailedReason, err)
+	}
+	p.ks.Status.LastAttemptedRevision = p.revision()
+	return p.failed(meta.BuildFailedReason, err)
+}
+
+// failed ends a pass that something said no to; it is repeated at the retry interval. Nothing is pruned.
+func (p *pass) failed(reason string, err error) *outcome {
+	p.rollout = plan.Refuse(p.rollout, p.now)
+	p.mem.appliedKey = ""
+	return &outcome{state: stateFailed, reason: reason, message: err.Error(), after: p.retryInterval()}
+}
+
+// desired is the set of the objects of the build.
+func (p *pass) desired() object.Set {
+	set := make(object.Set, len(p.built.Objects))
+	for _, obj := range p.built.Objects {
+		set[object.IDOf(obj)] = struct{}{}
+	}
+	return set
+}
+
+// entries are the inventory entries of the build, in apply order.
+func (p *pass) entries() []inventory.Entry {
+	ordered := p.Executor.ApplyOrder(p.built.Objects)
+	entries := make([]inventory.Entry, 0, len(ordered))
+	for _, obj := range ordered {
+		entries = append(entries, inventory.EntryOf(obj))
+	}
+	return entries
+}
+
+// find returns the object of the build with the given identity, nil if it has none.
+func (p *pass) find(id object.ID) *unstructured.Unstructured {
+	for _, obj := range p.built.Objects {
+		if object.IDOf(obj) == id {
+			return obj
+		}
+	}
+	return nil
+}

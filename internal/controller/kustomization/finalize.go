@@ -1,0 +1,128 @@
+package kustomization
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// finalize deletes what the deletion policy says and then lets the Kustomization go. It works from the inventory alone
+// and needs no source, and a verification that was running ends with it.
+func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(p.ks, v1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if p.leavesAll() {
+		p.tellLeft(p.inventoryNames(), p.whyLeft())
+		return ctrl.Result{}, p.release(ctx)
+	}
+	facts := p.knownFacts(p.inventory.Entries())
+	facts.Finalizing = true
+	facts.Policy.Prune = true
+	p.look(ctx, &facts)
+	p.plan = plan.Prune(facts)
+	if len(p.plan.Delete) > 0 {
+		p.delete(ctx, p.plan.Delete)
+		p.look(ctx, &facts)
+		p.plan = plan.Prune(facts)
+	}
+	p.drop()
+	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination
+	farewell := plan.Finalize(facts, p.plan, p.ks.DeletionTimestamp.Time, wait)
+	if !farewell.MayGo(p.plan) {
+		return p.stay(ctx, farewell)
+	}
+	if farewell.TimedOut {
+		p.event(warning, meta.ReconciliationFailedReason, "failed to wait for resources termination")
+	}
+	p.tellLeft(names(farewell.Left), "they are protected or still in use")
+	return ctrl.Result{}, p.release(ctx)
+}
+
+// leavesAll tells whether the objects stay on the cluster.
+func (p *pass) leavesAll() bool {
+	policy := p.ks.Flux().GetDeletionPolicy()
+	return p.ks.Spec.Suspend || policy == fluxv1.DeletionPolicyOrphan ||
+		(policy == fluxv1.DeletionPolicyMirrorPrune && !p.ks.Spec.Prune)
+}
+
+func (p *pass) whyLeft() string {
+	if p.ks.Spec.Suspend {
+		return "the Kustomization is suspended"
+	}
+	return "the deletion policy says so"
+}
+
+func (p *pass) inventoryNames() []string {
+	entries := p.inventory.Entries()
+	list := make([]string, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, e.ID.String())
+	}
+	return append(list, p.inventory.Unread()...)
+}
+
+func names(retained []plan.Retention) []string {
+	list := make([]string, 0, len(retained))
+	for _, r := range retained {
+		list = append(list, fmt.Sprintf("%s (%s)", r.ID, r.Reason))
+	}
+	return list
+}
+
+func (p *pass) tellLeft(objects []string, why string) {
+	if len(objects) == 0 {
+		return
+	}
+	p.event(warning, meta.ReconciliationSucceededReason,
+		fmt.Sprintf("%d objects are left on the cluster, since %s:\n%s", len(objects), why, strings.Join(objects, "\n")))
+}
+
+// stay says what the deletion waits for, and comes back.
+func (p *pass) stay(ctx context.Context, farewell plan.Farewell) (ctrl.Result, error) {
+	p.reportRetained()
+	message := fmt.Sprintf("Deletion in progress, waits for %s", strings.Join(names(farewell.Blocking), ", "))
+	if len(farewell.Blocking) == 0 {
+		message = "Deletion in progress"
+	}
+	conditions.MarkReconciling(p.ks, meta.ProgressingReason, "%s", bounded(message))
+	if len(p.refusals) > 0 {
+		text := "pruning for deleted resource failed: " + strings.Join(p.refusals, "; ")
+		conditions.MarkFalse(p.ks, meta.ReadyCondition, meta.PruneFailedReason, "%s", bounded(text))
+		if conditions.GetMessage(p.start, meta.ReadyCondition) != bounded(text) {
+			p.event(warning, meta.PruneFailedReason, text)
+		}
+	} else {
+		conditions.MarkUnknown(p.ks, meta.ReadyCondition, meta.ProgressingReason, "%s", bounded(message))
+	}
+	if err := p.writeStatus(ctx); err != nil && !apierrors.IsConflict(err) {
+		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
+	}
+	p.send()
+	return ctrl.Result{RequeueAfter: max(finalizeLook, p.plan.Recheck)}, nil
+}
+
+// finalizeLook is the shortest time between two looks at a deletion that waits.
+const finalizeLook = pendingLook
+
+// release tells the events and removes the finalizer.
+func (p *pass) release(ctx context.Context) error {
+	before := p.ks.DeepCopy()
+	controllerutil.RemoveFinalizer(p.ks, v1.Finalizer)
+	if err := p.patchMeta(ctx, before, p.ks); err != nil {
+		return fmt.Errorf("remove finalizer: %w", err)
+	}
+	p.send()
+	p.memories.forget(keyOf(p.ks))
+	return nil
+}

@@ -1,0 +1,55 @@
+package kustomization
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// memory is what one process remembers of a Kustomization between passes. All of it can be lost: it only spares work.
+type memory struct {
+	uid types.UID
+	// buildKey and built are the inputs and the result of the last build.
+	buildKey string
+	built    *build.Result
+	// appliedKey is the build that was applied in full, and nextApply when that has to be done again.
+	appliedKey string
+	nextApply  time.Time
+	// refused are the deletions that the API server did not accept.
+	refused map[object.ID]plan.Refusal
+	// fetchFailures counts failed downloads in a row.
+	fetchFailures int
+}
+
+// memories holds the memory of every Kustomization. The queue never works on one object twice at a time, so that only
+// the map itself needs a lock.
+type memories struct {
+	mu sync.Mutex
+	m  map[types.NamespacedName]*memory
+}
+
+// of returns the memory of an object, a new one when the name was taken over by another object.
+func (ms *memories) of(key types.NamespacedName, uid types.UID) *memory {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if ms.m == nil {
+		ms.m = map[types.NamespacedName]*memory{}
+	}
+	mem := ms.m[key]
+	if mem == nil || mem.uid != uid {
+		mem = &memory{uid: uid, refused: map[object.ID]plan.Refusal{}}
+		ms.m[key] = mem
+	}
+	return mem
+}
+
+func (ms *memories) forget(key types.NamespacedName) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	delete(ms.m, key)
+}

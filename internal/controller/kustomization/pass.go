@@ -1,0 +1,121 @@
+package kustomization
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// pass is one reconciliation of one Kustomization.
+type pass struct {
+	*Reconciler
+	// start is the object as it was read, and before as it was last stored. ks is changed as the pass goes on: its status,
+	// and its finalizer.
+	start, before, ks *v1.Kustomization
+	mem               *memory
+	now               time.Time
+
+	artifact  *meta.Artifact
+	built     *build.Result
+	inventory inventory.Inventory
+	rollout   v1.RolloutStatus
+	plan      plan.Plan
+	events    []event
+	// applied is true when every object was applied in this pass or in one before it that still counts.
+	applied bool
+	// changed is true when this pass wrote a managed object.
+	changed bool
+	// refusals are the deletions that the API server did not accept in this pass.
+	refusals []string
+	// healthText is what keeps the build from being healthy, in Flux's words.
+	healthText string
+}
+
+// step is one part of a pass. It returns nil to go on, or the outcome that ends the pass.
+type step func(context.Context) *outcome
+
+// state is how a pass ended. Each gives one set of conditions; see conditions.go.
+type state int
+
+const (
+	// stateReady: the wanted revision is applied and, where that was asked for, healthy.
+	stateReady state = iota
+	// stateProgressing: on the way; the next pass goes on.
+	stateProgressing
+	// stateWaiting: the source or a dependency is not there yet; no fault of this Kustomization.
+	stateWaiting
+	// stateFailed: something said no; tried again at the retry interval.
+	stateFailed
+	// stateStalled: nothing will move without a change by a person.
+	stateStalled
+)
+
+// outcome is how a pass ended, what a person reads, and when to come back.
+type outcome struct {
+	state   state
+	reason  string
+	message string
+	// after is the time until the next pass; zero waits for an event.
+	after time.Duration
+	// err is for faults outside the pipeline: the queue backs off.
+	err error
+	// quiet suppresses the Warning event of a failure.
+	quiet bool
+}
+
+func (p *pass) run(ctx context.Context) outcome {
+	for _, s := range []step{
+		p.checkSpec, p.resolve, p.checkDependencies, p.buildDesired, p.record, p.apply, p.verify, p.prune,
+	} {
+		if out := s(ctx); out != nil {
+			return *out
+		}
+	}
+	return p.verdict()
+}
+
+// revision is the source revision of this pass.
+func (p *pass) revision() string {
+	if p.artifact == nil {
+		return ""
+	}
+	return p.artifact.Revision
+}
+
+// timeout is how long a verification may take.
+func (p *pass) timeout() time.Duration { return p.ks.Flux().GetTimeout() }
+
+// retryInterval is the time until a failed pass is repeated.
+func (p *pass) retryInterval() time.Duration { return p.ks.Flux().GetRetryInterval() }
+
+// judged tells whether the user asked for a verdict on health before Ready.
+func (p *pass) judged() bool { return p.ks.Spec.Wait || len(p.ks.Spec.HealthChecks) > 0 }
+
+// requested tells whether a person asked for a reconciliation that was not taken up yet.
+func (p *pass) requested() bool {
+	at, ok := meta.ReconcileAnnotationValue(p.before.GetAnnotations())
+	return ok && at != p.before.Status.GetLastHandledReconcileRequest()
+}
+
+// sourceKey names the source in messages.
+func (p *pass) sourceName() string {
+	ref := p.ks.Spec.SourceRef
+	return ref.Kind + "/" + p.sourceNamespace() + "/" + ref.Name
+}
+
+func (p *pass) sourceNamespace() string {
+	if ns := p.ks.Spec.SourceRef.Namespace; ns != "" {
+		return ns
+	}
+	return p.ks.Namespace
+}
+
+// artifactOf returns the artifact of a source, if it has one.
+func artifactOf(source *sourcev1.GitRepository) *meta.Artifact { return source.Status.Artifact }

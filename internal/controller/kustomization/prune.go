@@ -1,0 +1,181 @@
+package kustomization
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// prune decides about the stale objects and carries the decision out: one batch of deletions, then a second look, so
+// that what is gone at once leaves the inventory at once. The plan of the second look is only read, not executed.
+func (p *pass) prune(ctx context.Context) *outcome {
+	facts, overtaken, err := p.facts(ctx)
+	if err != nil {
+		return p.waitingErr(err)
+	}
+	if overtaken {
+		return &outcome{state: stateProgressing, err: errOvertaken}
+	}
+	p.plan = plan.Prune(facts)
+	if len(p.plan.Delete) > 0 {
+		p.delete(ctx, p.plan.Delete)
+		p.look(ctx, &facts)
+		p.plan = plan.Prune(facts)
+	}
+	p.drop()
+	return nil
+}
+
+// facts gathers what the plan depends on. The source and the Kustomization are read once more if anything may be
+// deleted: a newer revision or spec makes this build no proof any more (overtaken).
+func (p *pass) facts(ctx context.Context) (f plan.Facts, overtaken bool, err error) {
+	f = p.knownFacts(p.inventory.Stale(p.desired()))
+	f.Build = plan.Build{
+		Revision:      p.revision(),
+		Newest:        p.revision(),
+		Desired:       p.desired(),
+		Healthy:       p.rollout.Verified,
+		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
+	}
+	if len(plan.NeedObservation(f)) == 0 {
+		return f, false, nil
+	}
+	current := &v1.Kustomization{}
+	if err := p.Reader.Get(ctx, keyOf(p.ks), current); err != nil {
+		return f, false, err
+	}
+	if current.UID != p.ks.UID || current.Generation != p.ks.Generation || current.DeletionTimestamp != nil {
+		return f, true, nil
+	}
+	source, err := p.source(ctx)
+	if err != nil {
+		return f, false, err
+	}
+	if newest := artifactOf(source); newest != nil {
+		f.Build.Newest = newest.Revision
+	}
+	p.look(ctx, &f)
+	return f, false, nil
+}
+
+// knownFacts are the facts that need no look at the cluster.
+func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
+	f := plan.Facts{
+		Now:    p.now,
+		Owner:  plan.Owner{Name: p.ks.Name, Namespace: p.ks.Namespace, ControllerNamespace: p.OwnNamespace},
+		Policy: p.policy(),
+	}
+	pruneWasOff := p.pruneWasOff()
+	for _, e := range stale {
+		s := plan.Stale{ID: e.ID, WasPruneOff: pruneWasOff(e.ID)}
+		if refusal, ok := p.mem.refused[e.ID]; ok {
+			s.Refused = &refusal
+		}
+		f.Stale = append(f.Stale, s)
+	}
+	return f
+}
+
+// pruneWasOff tells of an object whether it became stale while pruning was off. Status remembers that; where its list
+// was cut short, every object that it does not show may be one of them.
+func (p *pass) pruneWasOff() func(object.ID) bool {
+	rollout := p.before.Status.Rollout
+	if rollout == nil {
+		return func(object.ID) bool { return false }
+	}
+	off, listed := map[string]bool{}, map[string]bool{}
+	for _, r := range rollout.Retained {
+		listed[r.ID] = true
+		if r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff {
+			off[r.ID] = true
+		}
+	}
+	cut := int(rollout.RetainedCount) > len(rollout.Retained) && len(off) > 0
+	return func(id object.ID) bool { return off[id.Inventory()] || (cut && !listed[id.Inventory()]) }
+}
+
+func (p *pass) policy() plan.Policy {
+	policy := plan.Policy{
+		Prune:         p.ks.Spec.Prune,
+		Order:         v1.PruneAfterHealthy,
+		Retain:        v1.RetainInUse,
+		Timeout:       p.timeout(),
+		RetryInterval: p.retryInterval(),
+	}
+	if r := p.ks.Spec.Rollout; r != nil {
+		if r.PruneOrder != "" {
+			policy.Order = r.PruneOrder
+		}
+		if r.Retain != "" {
+			policy.Retain = r.Retain
+		}
+	}
+	return policy
+}
+
+// look reads the stale objects that matter, and then the users of those that only their users can keep.
+func (p *pass) look(ctx context.Context, f *plan.Facts) {
+	need := object.NewSet(plan.NeedObservation(*f)...)
+	for i := range f.Stale {
+		if need.Has(f.Stale[i].ID) {
+			f.Stale[i].Seen = p.Observer.Stale(ctx, f.Stale[i].ID, p.now, p.ks.Spec.Interval.Duration)
+		}
+	}
+	uses := p.Observer.Users(ctx, plan.NeedUse(*f))
+	for i := range f.Stale {
+		f.Stale[i].Use = uses[f.Stale[i].ID]
+		if refusal, ok := p.mem.refused[f.Stale[i].ID]; ok {
+			f.Stale[i].Refused = &refusal
+		}
+	}
+}
+
+// delete sends the deletions and remembers those that were refused.
+func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) {
+	var lines []string
+	for _, d := range p.Executor.Delete(ctx, deletions, p.Mapper) {
+		switch d.Outcome {
+		case execute.DeleteAccepted:
+			delete(p.mem.refused, d.ID)
+			lines = append(lines, d.ID.String()+" deleted")
+		case execute.DeleteFailed:
+			p.mem.refused[d.ID] = plan.Refusal{At: p.now, Message: d.Err.Error()}
+		case execute.DeleteStale:
+			// The object changed since it was seen. The next look sees it as it is now.
+		}
+	}
+	if len(lines) > 0 {
+		p.changed = true
+		p.event(normal, meta.ProgressingReason, strings.Join(lines, "\n"))
+	}
+}
+
+// drop takes out of the inventory what the plan lets go of without a deletion.
+func (p *pass) drop() {
+	gone := object.Set{}
+	for _, d := range p.plan.Drop {
+		gone[d.ID] = struct{}{}
+		delete(p.mem.refused, d.ID)
+		if d.Reason == plan.Foreign {
+			p.event(normal, meta.ProgressingReason,
+				d.ID.String()+" skipped: it is managed by "+d.Message+"; it leaves the inventory and stays on the cluster")
+		}
+	}
+	p.inventory = p.inventory.Without(gone)
+	p.refusals = nil
+	for _, r := range p.plan.Retain {
+		if r.Reason == v1.RetainedDeleteFailed {
+			p.refusals = append(p.refusals, r.Message)
+		}
+	}
+	slices.Sort(p.refusals)
+}

@@ -1,0 +1,146 @@
+package kustomization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/jitter"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
+)
+
+// Reconciler reconciles Kustomizations.
+type Reconciler struct {
+	Options
+
+	// Client writes status and finalizers. Reader reads from the API server itself.
+	Client client.Client
+	Reader client.Reader
+	Mapper apimeta.RESTMapper
+	// Artifacts fetches what sources publish.
+	Artifacts *artifact.Reader
+	// Observer and Executor are the only ways to managed objects.
+	Observer *observe.Observer
+	Executor *execute.Executor
+	// Now is the clock.
+	Now func() time.Time
+
+	memories memories
+}
+
+// Reconcile makes one pass over one Kustomization.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ks := &v1.Kustomization{}
+	if err := r.Reader.Get(ctx, req.NamespacedName, ks); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memories.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read the Kustomization: %w", err)
+	}
+	p := r.newPass(ks)
+	switch {
+	case ks.DeletionTimestamp != nil:
+		return p.finalize(ctx)
+	case !controllerutil.ContainsFinalizer(ks, v1.Finalizer):
+		return r.addFinalizer(ctx, ks)
+	case ks.Spec.Suspend:
+		return p.suspended(ctx)
+	}
+	return p.finish(ctx, p.run(ctx))
+}
+
+func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {
+	p := &pass{
+		Reconciler: r,
+		start:      ks.DeepCopy(),
+		before:     ks.DeepCopy(),
+		ks:         ks,
+		mem:        r.memories.of(keyOf(ks), ks.UID),
+		now:        r.Now(),
+		inventory:  inventory.Decode(ks.Status.Inventory),
+	}
+	if ks.Status.Rollout != nil {
+		p.rollout = *ks.Status.Rollout.DeepCopy()
+	}
+	return p
+}
+
+func keyOf(ks *v1.Kustomization) client.ObjectKey { return client.ObjectKeyFromObject(ks) }
+
+// addFinalizer makes sure that the inventory is acted on before the object can go. It comes before everything else.
+func (r *Reconciler) addFinalizer(ctx context.Context, ks *v1.Kustomization) (ctrl.Result, error) {
+	before := ks.DeepCopy()
+	controllerutil.AddFinalizer(ks, v1.Finalizer)
+	if err := r.patchMeta(ctx, before, ks); err != nil {
+		return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
+	}
+	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+func (r *Reconciler) patchMeta(ctx context.Context, before, after *v1.Kustomization) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1.StatusManager))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// suspended leaves everything as it is; only a request is acknowledged.
+func (p *pass) suspended(ctx context.Context) (ctrl.Result, error) {
+	if at, ok := meta.ReconcileAnnotationValue(p.ks.GetAnnotations()); ok {
+		p.ks.Status.SetLastHandledReconcileRequest(at)
+	}
+	return ctrl.Result{}, p.writeStatus(ctx)
+}
+
+// finish writes the status of the pass, tells its events, and says when to come back.
+func (p *pass) finish(ctx context.Context, out outcome) (ctrl.Result, error) {
+	if errors.Is(out.err, errOvertaken) {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	p.report(out)
+	if err := p.writeStatus(ctx); err != nil {
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		return ctrl.Result{}, errors.Join(fmt.Errorf("write status: %w", err), out.err)
+	}
+	p.emit(out)
+	if out.err != nil {
+		return ctrl.Result{}, out.err
+	}
+	return ctrl.Result{RequeueAfter: p.after(out)}, nil
+}
+
+// after is the time to the next pass: what the outcome asks for, what the plan wants looked at, and the next apply.
+func (p *pass) after(out outcome) time.Duration {
+	after := out.after
+	for _, d := range []time.Duration{p.plan.Recheck, p.nextLook()} {
+		if d > 0 && (after == 0 || d < after) {
+			after = d
+		}
+	}
+	return after
+}
+
+// interval is the time to the next apply without a change, spread over the jitter.
+func (p *pass) interval() time.Duration {
+	if p.rollout.Phase == v1.PhaseHeld {
+		return p.retryInterval()
+	}
+	return jitter.JitteredIntervalDuration(p.ks.Spec.Interval.Duration)
+}

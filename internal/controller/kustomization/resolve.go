@@ -1,0 +1,108 @@
+package kustomization
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// resolve finds the artifact that the source offers now.
+func (p *pass) resolve(ctx context.Context) *outcome {
+	source, err := p.source(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return p.waiting(meta.ArtifactFailedReason, fmt.Sprintf(
+			"%s not found: create it, or correct spec.sourceRef; nothing is pruned meanwhile", p.sourceName()), p.retryInterval())
+	case err != nil:
+		return p.waitingErr(fmt.Errorf("unable to get source '%s': %w", p.sourceName(), err))
+	}
+	p.artifact = artifactOf(source)
+	if p.artifact == nil {
+		return p.waiting(meta.ArtifactFailedReason, fmt.Sprintf(
+			"Source artifact not found, retrying in %s%s", p.RequeueDependency, sourceFault(source)), p.RequeueDependency)
+	}
+	return nil
+}
+
+// sourceFault adds the source's own words, so that nobody has to look there to know why there is no artifact.
+func sourceFault(source *sourcev1.GitRepository) string {
+	ready := apimeta.FindStatusCondition(source.Status.Conditions, meta.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse {
+		return ""
+	}
+	return fmt.Sprintf(": GitRepository/%s/%s says: %s", source.Namespace, source.Name, ready.Message)
+}
+
+// source reads the source from the API server, not from a cache: what it offers decides what may be deleted.
+func (p *pass) source(ctx context.Context) (*sourcev1.GitRepository, error) {
+	source := &sourcev1.GitRepository{}
+	key := client.ObjectKey{Namespace: p.sourceNamespace(), Name: p.ks.Spec.SourceRef.Name}
+	return source, p.Reader.Get(ctx, key, source)
+}
+
+// checkDependencies makes sure that what this Kustomization depends on is ready, and at the same revision where both
+// follow one source.
+func (p *pass) checkDependencies(ctx context.Context) *outcome {
+	for _, d := range p.ks.Spec.DependsOn {
+		key := client.ObjectKey{Namespace: d.Namespace, Name: d.Name}
+		if key.Namespace == "" {
+			key.Namespace = p.ks.Namespace
+		}
+		dep := &v1.Kustomization{}
+		err := p.Reader.Get(ctx, key, dep)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return p.waitingErr(fmt.Errorf("unable to get dependency '%s': %w", key, err))
+		}
+		problem := ""
+		if err != nil {
+			problem = fmt.Sprintf("dependency '%s' not found: %v", key, err)
+		} else {
+			problem = p.dependencyProblem(key, dep)
+		}
+		if problem != "" {
+			p.event(normal, meta.DependencyNotReadyReason,
+				fmt.Sprintf("Dependencies do not meet ready condition, retrying in %s", p.RequeueDependency))
+			return p.waiting(meta.DependencyNotReadyReason, problem, p.RequeueDependency)
+		}
+	}
+	return nil
+}
+
+// dependencyProblem says why a dependency does not let this Kustomization go on; empty when it does.
+func (p *pass) dependencyProblem(key client.ObjectKey, dep *v1.Kustomization) string {
+	ready := apimeta.IsStatusConditionTrue(dep.Status.Conditions, meta.ReadyCondition)
+	if !ready || dep.Status.ObservedGeneration != dep.Generation {
+		return fmt.Sprintf("dependency '%s' is not ready", key)
+	}
+	ref, own := dep.Spec.SourceRef, p.ks.Spec.SourceRef
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = dep.Namespace
+	}
+	sameSource := ref.Kind == own.Kind && ref.Name == own.Name && namespace == p.sourceNamespace()
+	if sameSource && dep.Status.LastAppliedRevision != p.revision() {
+		return fmt.Sprintf("dependency '%s' revision is not up to date", key)
+	}
+	return ""
+}
+
+// waiting ends the pass until something that this Kustomization can't change is there.
+func (p *pass) waiting(reason, message string, after time.Duration) *outcome {
+	p.rollout = plan.Wait(p.rollout, p.now)
+	return &outcome{state: stateWaiting, reason: reason, message: message, after: after}
+}
+
+// waitingErr ends the pass with a fault of the API server; the queue backs off.
+func (p *pass) waitingErr(err error) *outcome {
+	return &outcome{state: stateFailed, reason: meta.ArtifactFailedReason, message: err.Error(), err: err, quiet: true}
+}

@@ -1,0 +1,182 @@
+package kustomization
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
+)
+
+// The field indexes by which a Kustomization is found from what it refers to.
+const (
+	bySource     = "source"
+	byDependency = "dependency"
+)
+
+// Setup registers the Kustomization controller with the manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	r, err := newReconciler(mgr, o)
+	if err != nil {
+		return err
+	}
+	index := map[string]client.IndexerFunc{bySource: sourceKeys, byDependency: dependencyKeys}
+	for name, keys := range index {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1.Kustomization{}, name, keys); err != nil {
+			return fmt.Errorf("index Kustomizations by %s: %w", name, err)
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("kustomization").
+		For(&v1.Kustomization{}, builder.WithPredicates(wanted())).
+		Watches(&sourcev1.GitRepository{}, r.enqueueBy(bySource), builder.WithPredicates(revisionChanged())).
+		Watches(&v1.Kustomization{}, r.enqueueBy(byDependency), builder.WithPredicates(readinessChanged())).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: max(1, o.Concurrent),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				orDuration(o.MinRetryDelay, 750*time.Millisecond), orDuration(o.MaxRetryDelay, 15*time.Minute)),
+		}).
+		Complete(r)
+}
+
+func orDuration(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
+	direct, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for managed objects: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a discovery client: %w", err)
+	}
+	stageKinds := make(map[schema.GroupKind]struct{}, len(o.CustomApplyStageKinds))
+	for _, gk := range o.CustomApplyStageKinds {
+		stageKinds[gk] = struct{}{}
+	}
+	return &Reconciler{
+		Options:   o,
+		Client:    mgr.GetClient(),
+		Reader:    direct,
+		Mapper:    mgr.GetRESTMapper(),
+		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost}),
+		Observer:  &observe.Observer{Reader: direct, Mapper: mgr.GetRESTMapper(), Discovery: disco},
+		Executor:  &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds},
+		Now:       time.Now,
+	}, nil
+}
+
+// sourceKeys are the keys of a Kustomization in the index by source.
+func sourceKeys(obj client.Object) []string {
+	ks := obj.(*v1.Kustomization) //nolint:forcetypeassert // the index is on Kustomizations
+	ref := ks.Spec.SourceRef
+	if ref.Kind != sourcev1.GitRepositoryKind {
+		return nil
+	}
+	return []string{namespaced(ref.Namespace, ref.Name, ks.Namespace)}
+}
+
+// dependencyKeys are the keys of a Kustomization in the index by dependency.
+func dependencyKeys(obj client.Object) []string {
+	ks := obj.(*v1.Kustomization) //nolint:forcetypeassert // the index is on Kustomizations
+	keys := make([]string, 0, len(ks.Spec.DependsOn))
+	for _, d := range ks.Spec.DependsOn {
+		keys = append(keys, namespaced(d.Namespace, d.Name, ks.Namespace))
+	}
+	return keys
+}
+
+func namespaced(namespace, name, otherwise string) string {
+	if namespace == "" {
+		namespace = otherwise
+	}
+	return namespace + "/" + name
+}
+
+// enqueueBy queues the Kustomizations that refer to an object by the given index.
+func (r *Reconciler) enqueueBy(index string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1.KustomizationList{}
+		key := namespaced(obj.GetNamespace(), obj.GetName(), "")
+		if err := r.Client.List(ctx, list, client.MatchingFields{index: key}); err != nil {
+			// The list is from the cache and fails only while the process ends; the interval makes up for it.
+			ctrl.LoggerFrom(ctx).Error(err, "list Kustomizations by "+index, "key", key)
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(list.Items))
+		for i := range list.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: keyOf(&list.Items[i])})
+		}
+		return requests
+	})
+}
+
+// wanted lets pass what a person or a parent changed, and not the status that the controller writes itself.
+func wanted() predicate.Predicate {
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+			before, _ := meta.ReconcileAnnotationValue(e.ObjectOld.GetAnnotations())
+			after, _ := meta.ReconcileAnnotationValue(e.ObjectNew.GetAnnotations())
+			return before != after
+		}},
+	)
+}
+
+// revisionChanged lets pass a source that has its first artifact or one of another revision.
+func revisionChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e crevent.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*sourcev1.GitRepository)
+			after, ok2 := e.ObjectNew.(*sourcev1.GitRepository)
+			if !ok1 || !ok2 || after.Status.Artifact == nil {
+				return false
+			}
+			return before.Status.Artifact == nil || before.Status.Artifact.Revision != after.Status.Artifact.Revision
+		},
+		DeleteFunc: func(crevent.DeleteEvent) bool { return false },
+	}
+}
+
+// readinessChanged lets pass a Kustomization that became ready, or ready at another revision.
+func readinessChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(crevent.CreateEvent) bool { return false },
+		DeleteFunc: func(crevent.DeleteEvent) bool { return false },
+		UpdateFunc: func(e crevent.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*v1.Kustomization)
+			after, ok2 := e.ObjectNew.(*v1.Kustomization)
+			if !ok1 || !ok2 || !conditions.IsTrue(after, meta.ReadyCondition) {
+				return false
+			}
+			return !conditions.IsTrue(before, meta.ReadyCondition) ||
+				before.Status.LastAppliedRevision != after.Status.LastAppliedRevision ||
+				before.Status.ObservedGeneration != after.Status.ObservedGeneration
+		},
+	}
+}

@@ -1,0 +1,94 @@
+package kustomization
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// checkSpec refuses what this version can't do. A field that is ignored in silence is worse than one that is refused:
+// the user would believe it works.
+func (p *pass) checkSpec(context.Context) *outcome {
+	if fields := unsupported(p.ks.Spec); len(fields) > 0 {
+		return &outcome{
+			state:  stateStalled,
+			reason: v1.ReasonFieldNotSupported,
+			message: fmt.Sprintf("%s: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec",
+				strings.Join(fields, ", ")),
+		}
+	}
+	if p.NoCrossNamespaceRefs && p.sourceNamespace() != p.ks.Namespace {
+		ref := p.ks.Spec.SourceRef
+		return &outcome{
+			state:  stateStalled,
+			reason: fluxAccessDenied,
+			message: fmt.Sprintf("can't access '%s/%s/%s', cross-namespace references have been blocked",
+				ref.Kind, ref.Namespace, ref.Name),
+		}
+	}
+	return nil
+}
+
+const fluxAccessDenied = "AccessDenied"
+
+// unsupported lists the fields that are set and not supported yet.
+func unsupported(spec v1.KustomizationSpec) []string {
+	var fields []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"spec.decryption", spec.Decryption != nil},
+		{"spec.kubeConfig", spec.KubeConfig != nil},
+		{"spec.postBuild", spec.PostBuild != nil},
+		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
+		{"spec.healthCheckExprs", len(spec.HealthCheckExprs) > 0},
+		{"spec.ignore", len(spec.Ignore) > 0},
+		{"spec.dependsOn[].readyExpr", hasReadyExpr(spec.DependsOn)},
+		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},
+	} {
+		if f.set {
+			fields = append(fields, f.name)
+		}
+	}
+	return append(fields, unsupportedRollout(spec.Rollout)...)
+}
+
+func hasReadyExpr(deps []fluxv1.DependencyReference) bool {
+	for _, d := range deps {
+		if d.ReadyExpr != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func unsupportedRollout(r *v1.RolloutPolicy) []string {
+	if r == nil {
+		return nil
+	}
+	var fields []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"spec.rollout.prune", len(r.Prune) > 0},
+		{"spec.rollout.retain: History", r.Retain == v1.RetainHistory},
+		{"spec.rollout.onFailure: Rollback", r.OnFailure == "Rollback"},
+		{"spec.rollout.maxPrune", r.MaxPrune != nil},
+		{"spec.rollout.keepRevisions", r.KeepRevisions != nil && *r.KeepRevisions > 0},
+		{"spec.rollout.soak", r.Soak != nil && r.Soak.Duration > 0},
+		{"spec.rollout.rollbackOn: Any", r.RollbackOn == "Any"},
+		{"spec.rollout.references", len(r.References) > 0},
+	} {
+		if f.set {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}

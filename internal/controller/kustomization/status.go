@@ -1,0 +1,257 @@
+package kustomization
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// healthyCondition is Flux's condition for the verdict on health.
+const healthyCondition = "Healthy"
+
+// writeStatus stores the status if it differs from what is stored. The write is bound to the version of the object that
+// the pass started from, so that a newer inventory is never written over by an older one.
+func (p *pass) writeStatus(ctx context.Context) error {
+	p.ks.Status.Inventory = p.inventory.Encode()
+	if p.before.Status.Inventory == nil && p.inventory.Len() == 0 {
+		p.ks.Status.Inventory = nil
+	}
+	if !apiequality.Semantic.DeepEqual(p.rollout, v1.RolloutStatus{}) {
+		p.ks.Status.Rollout = p.rollout.DeepCopy()
+	}
+	if apiequality.Semantic.DeepEqual(p.before.Status, p.ks.Status) {
+		return nil
+	}
+	after := p.ks.DeepCopy()
+	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
+	if err := p.Client.Status().Patch(ctx, after, patch, client.FieldOwner(v1.StatusManager)); err != nil {
+		return err
+	}
+	if p.requested() {
+		// Taken up; the rest of the pass must not take it up a second time.
+		p.ks.Status.LastHandledReconcileAt = after.Status.LastHandledReconcileAt
+	}
+	p.ks.ResourceVersion = after.ResourceVersion
+	p.before = p.ks.DeepCopy()
+	return nil
+}
+
+// verdict is the outcome of a pass that came to the end of its steps.
+func (p *pass) verdict() outcome {
+	rev := p.revision()
+	switch {
+	case p.rollout.Phase == v1.PhaseVerifying && p.judged():
+		return outcome{state: stateProgressing,
+			message: fmt.Sprintf("Running health checks for revision %s with a timeout of %s", rev, p.timeout())}
+	case p.rollout.Phase == v1.PhaseHeld && p.judged():
+		return outcome{state: stateFailed, reason: fluxmeta.HealthCheckFailedReason, after: p.retryInterval(),
+			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText)}
+	case len(p.refusals) > 0:
+		return outcome{state: stateFailed, reason: fluxmeta.PruneFailedReason, after: p.retryInterval(),
+			message: "delete failed, errors: " + strings.Join(p.refusals, "; ")}
+	case p.emptyHeld():
+		return outcome{state: stateStalled, reason: string(v1.RetainedAwaitingConfirmation), after: p.interval(),
+			message: fmt.Sprintf("0 objects built from %s, %d in the inventory: nothing is deleted. "+
+				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.inventory.Len())}
+	}
+	return outcome{state: stateReady, message: "Applied revision: " + rev + p.kept(), after: p.untilNextApply()}
+}
+
+func (p *pass) untilNextApply() time.Duration {
+	return max(time.Millisecond, p.mem.nextApply.Sub(p.now))
+}
+
+// emptyHeld tells whether an empty build waits for a person.
+func (p *pass) emptyHeld() bool {
+	return len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
+}
+
+func pathOf(ks *v1.Kustomization) string {
+	if ks.Spec.Path == "" {
+		return "the root of the source"
+	}
+	return ks.Spec.Path
+}
+
+// kept says how many objects are kept and why, in a form that changes only with them.
+func (p *pass) kept() string {
+	if len(p.plan.Retain) == 0 {
+		return ""
+	}
+	var parts []string
+	for reason, n := range p.plan.Reasons() {
+		parts = append(parts, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("; kept from pruning: %s", strings.Join(parts, ", "))
+}
+
+// verifiedFor is how long the verification took that failed. It does not change from pass to pass.
+func (p *pass) verifiedFor() time.Duration {
+	if p.rollout.Deadline == nil || p.rollout.Since == nil {
+		return p.timeout()
+	}
+	began := p.rollout.Deadline.Add(-p.timeout())
+	return max(0, p.rollout.Since.Sub(began)).Round(time.Second)
+}
+
+// report turns the outcome into conditions and the other fields of the status.
+func (p *pass) report(out outcome) {
+	if at, ok := fluxmeta.ReconcileAnnotationValue(p.ks.GetAnnotations()); ok {
+		p.ks.Status.SetLastHandledReconcileRequest(at)
+	}
+	if p.built != nil && out.state != stateWaiting {
+		p.reportRetained()
+	}
+	p.reportHealthy()
+	switch out.state {
+	case stateReady:
+		p.reportReady(out)
+	case stateProgressing:
+		if out.message != "" {
+			p.markProgressing(out.message)
+		}
+	case stateWaiting, stateFailed:
+		conditions.MarkFalse(p.ks, fluxmeta.ReadyCondition, out.reason, "%s", bounded(out.message))
+		conditions.MarkReconciling(p.ks, fluxmeta.ProgressingWithRetryReason, "%s", p.reconcilingMessage())
+	case stateStalled:
+		conditions.MarkFalse(p.ks, fluxmeta.ReadyCondition, out.reason, "%s", bounded(out.message))
+		conditions.MarkStalled(p.ks, out.reason, "%s", bounded(out.message))
+		p.ks.Status.ObservedGeneration = p.ks.Generation
+	}
+	p.reportHistory(out)
+}
+
+func (p *pass) reportReady(out outcome) {
+	conditions.Delete(p.ks, fluxmeta.ReconcilingCondition)
+	conditions.Delete(p.ks, fluxmeta.StalledCondition)
+	conditions.MarkTrue(p.ks, fluxmeta.ReadyCondition, fluxmeta.ReconciliationSucceededReason, "%s", bounded(out.message))
+	p.ks.Status.ObservedGeneration = p.ks.Generation
+	p.ks.Status.LastAppliedRevision = p.revision()
+	p.ks.Status.LastAppliedOriginRevision = p.originRevision()
+}
+
+// originKey is the artifact metadata that names the revision an artifact was built from.
+const originKey = "org.opencontainers.image.revision"
+
+func (p *pass) originRevision() string { return p.artifact.Metadata[originKey] }
+
+// reportHealthy sets the condition Healthy, which exists only where a verdict was asked for.
+func (p *pass) reportHealthy() {
+	switch {
+	case p.built == nil:
+	case !p.judged():
+		conditions.Delete(p.ks, healthyCondition)
+	case p.rollout.Phase == v1.PhaseVerifying:
+		conditions.MarkUnknown(p.ks, healthyCondition, fluxmeta.ProgressingReason,
+			"Running health checks for revision %s with a timeout of %s", p.revision(), p.timeout())
+	case p.rollout.Phase == v1.PhaseHeld:
+		conditions.MarkFalse(p.ks, healthyCondition, fluxmeta.HealthCheckFailedReason, "%s", bounded(p.healthText))
+	case p.rollout.Phase == v1.PhaseHealthy && !conditions.IsTrue(p.ks, healthyCondition):
+		conditions.MarkTrue(p.ks, healthyCondition, fluxmeta.SucceededReason, "Health check passed in %s", p.passedIn())
+	}
+}
+
+// passedIn is the time from the apply to the verdict.
+func (p *pass) passedIn() time.Duration {
+	if p.rolloutBefore().Phase != v1.PhaseVerifying || p.rolloutBefore().Since == nil {
+		return 0
+	}
+	return p.now.Sub(p.rolloutBefore().Since.Time).Round(time.Second)
+}
+
+func (p *pass) rolloutBefore() v1.RolloutStatus {
+	if p.before.Status.Rollout == nil {
+		return v1.RolloutStatus{}
+	}
+	return *p.before.Status.Rollout
+}
+
+// reconcilingMessage keeps the message of the step that the pass came to, as Flux does.
+func (p *pass) reconcilingMessage() string {
+	if c := conditions.Get(p.ks, fluxmeta.ReconcilingCondition); c != nil && c.Message != "" {
+		return c.Message
+	}
+	return "Reconciliation in progress"
+}
+
+// The bounds of what status says about retained objects.
+const (
+	maxRetained = 500
+	maxUsers    = 5
+)
+
+// reportRetained writes down what is kept. The time since when moves only when an object begins to be kept.
+func (p *pass) reportRetained() {
+	since := map[string]*metav1.Time{}
+	for _, r := range p.rolloutBefore().Retained {
+		since[r.ID] = r.Since
+	}
+	p.rollout.Retained = nil
+	p.rollout.RetainedCount = int32(len(p.plan.Retain)) //nolint:gosec // an inventory never holds 2^31 objects
+	for _, r := range p.plan.Retain {
+		if len(p.rollout.Retained) == maxRetained {
+			break
+		}
+		p.rollout.Retained = append(p.rollout.Retained, retained(r, since[r.ID.Inventory()], p.now))
+	}
+}
+
+func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedObject {
+	if since == nil {
+		t := metav1.NewTime(now.Truncate(time.Second))
+		since = &t
+	}
+	return v1.RetainedObject{
+		ID:        r.ID.Inventory(),
+		Reason:    r.Reason,
+		Message:   bounded(r.Message),
+		Since:     since,
+		Users:     r.Users[:min(len(r.Users), maxUsers)],
+		UserCount: int32(len(r.Users)), //nolint:gosec // see above
+		Until:     r.Until,
+	}
+}
+
+// reportHistory adds the verdict on what was rendered, when there is one: not for failures to fetch or build.
+func (p *pass) reportHistory(out outcome) {
+	status := out.reason
+	switch {
+	case out.state == stateReady:
+		status = fluxmeta.ReconciliationSucceededReason
+	case p.built == nil || out.state != stateFailed || out.err != nil:
+		return
+	}
+	latest := p.ks.Status.History.Latest()
+	if latest != nil && latest.Digest == p.built.Digest && latest.LastReconciledStatus == status &&
+		latest.Metadata["revision"] == p.revision() && !p.requested() {
+		return // nothing new: an idle interval writes no status
+	}
+	metadata := map[string]string{"revision": p.revision()}
+	if origin := p.originRevision(); origin != "" {
+		metadata["originRevision"] = origin
+	}
+	p.ks.Status.History.Upsert(p.built.Digest, p.now, p.Now().Sub(p.now), status, metadata)
+}
+
+// maxMessage bounds a message, so that no error of an API server can outgrow what a condition or an event may hold.
+const maxMessage = 8 << 10
+
+func bounded(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
+}

@@ -1,0 +1,131 @@
+package kustomization
+
+import (
+	"context"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/health"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// verify looks at the health of what was applied, once. It ends no pass: also while the verdict is open, the plan for
+// the stale objects is made, so that status says what is kept and why.
+func (p *pass) verify(ctx context.Context) *outcome {
+	if p.rollout.Phase == v1.PhaseHealthy && !p.applied {
+		return nil
+	}
+	overall := health.Fold(p.Observer.Health(ctx, p.checks(), p.now), !p.NoFailFast)
+	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.timeout())
+	p.rollout.Culprits = culprits(overall)
+	p.healthText = overall.TimeoutText()
+	if overall.Status == health.Failed {
+		p.healthText = overall.StalledText()
+	}
+	return nil
+}
+
+func verdictOf(s health.Status) plan.Verdict {
+	switch s {
+	case health.Current:
+		return plan.Healthy
+	case health.Failed:
+		return plan.Failed
+	}
+	return plan.InProgress
+}
+
+// checks are the objects whose health makes the verdict: all of the build with spec.wait, else those listed, else, in
+// the background, the workloads of the build.
+func (p *pass) checks() []observe.Check {
+	if !p.ks.Spec.Wait && len(p.ks.Spec.HealthChecks) > 0 {
+		return p.listedChecks()
+	}
+	var checks []observe.Check
+	for _, obj := range p.built.Objects {
+		id := object.IDOf(obj)
+		if p.isSelf(id) || observe.IsSkipped(obj) || (!p.ks.Spec.Wait && !health.IsWorkload(id)) {
+			continue
+		}
+		checks = append(checks, observe.Check{ID: id, Version: obj.GroupVersionKind().Version, Desired: obj})
+	}
+	return checks
+}
+
+func (p *pass) listedChecks() []observe.Check {
+	checks := make([]observe.Check, 0, len(p.ks.Spec.HealthChecks))
+	for _, ref := range p.ks.Spec.HealthChecks {
+		c := checkOf(ref)
+		if p.isSelf(c.ID) {
+			continue
+		}
+		c.Desired = p.find(c.ID)
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// checkOf reads a health check reference; one without apiVersion means apps/v1, as in Flux.
+func checkOf(ref fluxmeta.NamespacedObjectKindReference) observe.Check {
+	if ref.APIVersion == "" {
+		ref.APIVersion = "apps/v1"
+	}
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	return observe.Check{
+		ID:      object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: ref.Namespace, Name: ref.Name},
+		Version: gvk.Version,
+	}
+}
+
+func (p *pass) isSelf(id object.ID) bool {
+	return id == object.ID{Group: v1.GroupVersion.Group, Kind: v1.KustomizationKind, Namespace: p.ks.Namespace, Name: p.ks.Name}
+}
+
+// maxCulprits bounds what status says about health.
+const maxCulprits = 10
+
+func culprits(overall health.Overall) []v1.Culprit {
+	var list []v1.Culprit
+	for _, c := range overall.Waiting {
+		if len(list) == maxCulprits {
+			break
+		}
+		message := c.Verdict.Message
+		if c.Verdict.Error != "" {
+			message = c.Verdict.Error
+		}
+		list = append(list, v1.Culprit{ID: c.ID.String(), Reason: string(c.Verdict.Status), Message: message})
+	}
+	return list
+}
+
+// The times between two looks at the health of a revision: short at first, since most rollouts are, then longer.
+const (
+	firstLooks  = time.Second
+	laterLooks  = 3 * time.Second
+	heldLooks   = 10 * time.Second
+	firstPeriod = 20 * time.Second
+)
+
+// nextLook is how soon to look at the health again; zero when the verdict is final.
+func (p *pass) nextLook() time.Duration {
+	switch p.rollout.Phase {
+	case v1.PhaseHeld:
+		return heldLooks
+	case v1.PhaseVerifying:
+		after := laterLooks
+		if p.rollout.Since != nil && p.now.Sub(p.rollout.Since.Time) < firstPeriod {
+			after = firstLooks
+		}
+		if p.rollout.Deadline != nil {
+			after = max(time.Millisecond, min(after, p.rollout.Deadline.Sub(p.now)))
+		}
+		return after
+	}
+	return 0
+}

@@ -1,0 +1,262 @@
+// Package execute is the only package that writes or deletes managed objects.
+//
+// It carries out what was decided elsewhere: it applies the objects of a build, stage by stage, and sends the deletions of
+// a plan. It never waits: a stage that is not in force yet, or an object that is still on its way out, is reported
+// as pending, and the caller comes back. It decides nothing about what may go.
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fluxcd/pkg/ssa"
+	ssautils "github.com/fluxcd/pkg/ssa/utils"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
+)
+
+// Executor writes to the cluster with the rights of its client.
+type Executor struct {
+	// Client must read from and write to the API server itself.
+	Client client.Client
+	// Concurrency is the number of dry-runs that one stage sends at the same time.
+	Concurrency int
+	// CustomStageKinds are applied before the last stage.
+	CustomStageKinds map[schema.GroupKind]struct{}
+}
+
+// ApplyRequest is what to apply, and for whom.
+type ApplyRequest struct {
+	// Owner is the name and namespace of the Kustomization.
+	Owner client.ObjectKey
+	// Objects of the build, with owner labels. They are not changed.
+	Objects []*unstructured.Unstructured
+	// Force recreates objects whose immutable fields changed.
+	Force bool
+}
+
+// ApplyResult is what an apply did. It is valid together with an error, too.
+type ApplyResult struct {
+	// Changes are the objects that were written, in order, as "Kind/namespace/name created" or "... configured".
+	Changes []string
+	// Pending are objects that can't be applied, or waited for, yet; the apply has to be repeated. Empty when all
+	// objects are applied.
+	Pending []string
+}
+
+// Done tells whether every object was applied.
+func (r ApplyResult) Done() bool { return len(r.Pending) == 0 }
+
+// Apply applies the objects stage by stage, with a dry-run of the whole stage before its first write. It returns early,
+// with the rest pending, when a stage is not in force yet; it returns every error of the stage that failed.
+func (e *Executor) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
+	var result ApplyResult
+	for _, stage := range e.stages(req.Objects) {
+		if err := e.applyStage(ctx, req, stage, &result); err != nil || !result.Done() {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// applyStage applies one stage and adds to the result.
+func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage, result *ApplyResult) error {
+	live, err := e.read(ctx, stage.objects)
+	if err != nil {
+		return err
+	}
+	ready := make([]*unstructured.Unstructured, 0, len(stage.objects))
+	for _, obj := range stage.objects {
+		if l := live[object.IDOf(obj)]; l != nil && l.GetDeletionTimestamp() != nil && !observe.IsSkipped(l) {
+			result.Pending = append(result.Pending, object.IDOf(obj).String()+" is being deleted")
+			continue
+		}
+		ready = append(ready, obj.DeepCopy())
+	}
+	manager := e.manager(live)
+	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds))
+	if err != nil {
+		return e.explain(ctx, req, ready, live, err, result)
+	}
+	for _, entry := range changes.Entries {
+		if entry.Action == ssa.CreatedAction || entry.Action == ssa.ConfiguredAction {
+			result.Changes = append(result.Changes, entry.String())
+		}
+	}
+	if stage.inForce != nil {
+		result.Pending = append(result.Pending, stage.inForce(ctx, e, ready)...)
+	}
+	return nil
+}
+
+// read fetches each object. One that can't be read fails the apply: what is not known must not be written over.
+func (e *Executor) read(ctx context.Context, objects []*unstructured.Unstructured) (liveObjects, error) {
+	var mu sync.Mutex
+	var failures []error
+	live := make(liveObjects, len(objects))
+	group := errgroup.Group{}
+	group.SetLimit(max(1, e.Concurrency))
+	for _, obj := range objects {
+		group.Go(func() error {
+			got := &unstructured.Unstructured{}
+			got.SetGroupVersionKind(obj.GroupVersionKind())
+			err := e.Client.Get(ctx, client.ObjectKeyFromObject(obj), got)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				live[object.IDOf(obj)] = got
+			case meta.IsNoMatchError(err):
+				failures = append(failures, noKind(obj))
+			case !apierrors.IsNotFound(err):
+				failures = append(failures, fmt.Errorf("%s read failed: %w", object.IDOf(obj), err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return no error; failures has them all
+	return live, join(failures)
+}
+
+func noKind(obj *unstructured.Unstructured) error {
+	gvk := obj.GroupVersionKind()
+	return fmt.Errorf("%s: the cluster serves no kind %s in %s: check apiVersion and kind, or apply its CustomResourceDefinition first",
+		object.IDOf(obj), gvk.Kind, gvk.GroupVersion())
+}
+
+// manager applies with what was read, so that its own reads can't fail unnoticed.
+func (e *Executor) manager(live liveObjects) *ssa.ResourceManager {
+	m := ssa.NewResourceManager(&primedClient{Client: e.Client, live: live}, nil, ssa.Owner{
+		Field: v1.ApplyManager,
+		Group: v1.GroupVersion.Group,
+	})
+	m.SetConcurrency(e.Concurrency)
+	return m
+}
+
+func applyOptions(custom map[schema.GroupKind]struct{}) ssa.ApplyOptions {
+	opts := ssa.DefaultApplyOptions()
+	opts.CustomStageKinds = custom
+	opts.ExclusionSelector = exclusions()
+	opts.IfNotPresentSelector = ifNotPresent()
+	opts.Cleanup = cleanup()
+	return opts
+}
+
+// explain turns the first error of a stage into all of them: a person who fixes a revision wants to know everything
+// that is wrong with it. Objects that may be recreated are, if their fault is that they can't be changed in place.
+func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
+	manager := e.manager(live)
+	var failures []error
+	for _, obj := range objects {
+		_, _, _, err := manager.Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{
+			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(),
+		})
+		if err == nil {
+			continue
+		}
+		pending, err := e.recreate(ctx, req.Force, obj, live[object.IDOf(obj)], err)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if pending != "" {
+			result.Pending = append(result.Pending, pending)
+		}
+	}
+	switch {
+	case len(failures) > 0:
+		return join(failures)
+	case len(result.Pending) > 0:
+		return nil
+	}
+	return first
+}
+
+// liveObjects are the objects of a stage as they were read.
+type liveObjects map[object.ID]*unstructured.Unstructured
+
+// primedClient answers reads of objects that were read before from what was read.
+type primedClient struct {
+	client.Client
+	live liveObjects
+}
+
+// Get returns the object as it was read, or NotFound if it was not there.
+func (c *primedClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return c.Client.Get(ctx, key, obj, opts...)
+	}
+	gvk := u.GroupVersionKind()
+	id := object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}
+	if live, ok := c.live[id]; ok && live != nil {
+		live.DeepCopyInto(u)
+		return nil
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
+}
+
+// maxErrors bounds the errors in one message; a condition has to stay readable and storable.
+const maxErrors = 10
+
+func join(errs []error) error {
+	if len(errs) > maxErrors {
+		more := len(errs) - maxErrors
+		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more errors", more))
+	}
+	return errors.Join(errs...)
+}
+
+func exclusions() map[string]string {
+	return map[string]string{
+		v1.ControlPrefix + "reconcile": "disabled",
+		v1.ControlPrefix + "ssa":       "Ignore",
+	}
+}
+
+func ifNotPresent() map[string]string {
+	return map[string]string{v1.ControlPrefix + "ssa": "IfNotPresent"}
+}
+
+// cleanup takes over what other tools left on the object, as Flux does. "ssa: Merge" on the object opts out of it.
+func cleanup() ssa.ApplyCleanupOptions {
+	kubectl := func(op metav1.ManagedFieldsOperationType) ssa.FieldManager {
+		return ssa.FieldManager{Name: "kubectl", OperationType: op}
+	}
+	return ssa.ApplyCleanupOptions{
+		Annotations: []string{
+			"kubectl.kubernetes.io/last-applied-configuration",
+			"kustomize.toolkit.fluxcd.io/checksum",
+			"fluxcd.io/sync-checksum",
+		},
+		Labels: []string{"fluxcd.io/sync-gc-mark"},
+		FieldManagers: []ssa.FieldManager{
+			kubectl(metav1.ManagedFieldsOperationApply), kubectl(metav1.ManagedFieldsOperationUpdate),
+			{Name: "before-first-apply", OperationType: metav1.ManagedFieldsOperationUpdate},
+			{Name: v1.ApplyManager, OperationType: metav1.ManagedFieldsOperationUpdate},
+		},
+		Exclusions: map[string]string{v1.ControlPrefix + "ssa": "Merge"},
+	}
+}
+
+// SetOwnerLabels labels the objects as managed by the Kustomization.
+func SetOwnerLabels(objects []*unstructured.Unstructured, owner client.ObjectKey) {
+	ssa.NewResourceManager(nil, nil, ssa.Owner{Group: v1.GroupVersion.Group}).
+		SetOwnerLabels(objects, owner.Name, owner.Namespace)
+}
+
+// isForced tells whether the object itself asks to be recreated.
+func isForced(obj *unstructured.Unstructured) bool {
+	return obj != nil && ssautils.AnyInMetadata(obj, map[string]string{v1.ControlPrefix + "force": "enabled"})
+}

@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"time"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// Farewell says whether a Kustomization that is being deleted may go.
+type Farewell struct {
+	// Blocking are the objects that it still has to wait for.
+	Blocking []Retention
+	// Left are the objects that stay on the cluster when it goes.
+	Left []Retention
+	// TimedOut is true when a wait for termination was given up.
+	TimedOut bool
+}
+
+// MayGo tells whether nothing has to be waited for.
+func (f Farewell) MayGo(p Plan) bool { return len(f.Blocking) == 0 && len(p.Delete) == 0 }
+
+// Finalize decides which of the retained objects keep a Kustomization from going, at the deletion time and with the
+// timeout of its spec. Deletions that were accepted need no further care, unless the deletion policy waits for them. What
+// others still use, or what needs others to be gone, is waited for until the timeout, and then left on the cluster rather
+// than taken from under its users. What could not be read or deleted is waited for without end: giving up would orphan it.
+func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Farewell {
+	timedOut := !f.Now.Before(deletedAt.Add(f.Policy.Timeout))
+	leaving := object.Set{}
+	for _, s := range f.Stale {
+		if s.Seen.Presence == Present && !s.Seen.DeletedAt.IsZero() {
+			leaving[s.ID] = struct{}{}
+		}
+	}
+	var out Farewell
+	for _, r := range p.Retain {
+		switch {
+		case r.Reason == v1.RetainedPruneDisabled, r.Reason == v1.RetainedProtected && isSystemNamespace(f.Owner, r.ID.Name):
+			out.Left = append(out.Left, r)
+		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && !waitForTermination:
+			// Accepted; the API server finishes it without us.
+		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && timedOut:
+			out.TimedOut = true
+			out.Left = append(out.Left, r)
+		case timedOut && (r.Reason == v1.RetainedInUse || r.Reason == v1.RetainedProtected):
+			out.Left = append(out.Left, r)
+		default:
+			out.Blocking = append(out.Blocking, r)
+		}
+	}
+	return out
+}
