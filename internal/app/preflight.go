@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -31,7 +32,10 @@ var sourceCRDs = []string{
 // preflight checks that the cluster answers and that its CRDs have what the controllers write. A status field that the
 // CRD lacks would be dropped without an error, and with it the memory of what is retained.
 func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) error {
-	reader, err := client.New(config, client.Options{Scheme: scheme})
+	// A fixed mapping: with discovery, a server that is no Kubernetes would look like one without CRDs.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
+	reader, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return unreachable(config, err)
 	}

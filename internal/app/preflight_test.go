@@ -129,12 +129,6 @@ func apiServer(t *testing.T, crds map[string]*apiextensionsv1.CustomResourceDefi
 		return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason}
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/apis/apiextensions.k8s.io/v1", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, metav1.APIResourceList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "apiextensions.k8s.io/v1",
-			APIResources: []metav1.APIResource{{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
-		})
-	})
 	mux.HandleFunc("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}", func(w http.ResponseWriter, r *http.Request) {
 		found, ok := crds[r.PathValue("name")]
 		switch {
