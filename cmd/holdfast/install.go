@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func newInstallCommand(g *globals) *cobra.Command {
 			return install.Export(cmd.OutOrStdout(), objects)
 		}
 		if !options.CRDsOnly && options.Image == "" && strings.HasPrefix(options.Version, developmentVersion) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: this is a development build, whose image may not be in any registry: see --image\n")
+			cmd.PrintErrln("note: this is a development build, whose image may not be in any registry: see --image")
 		}
 		config, err := g.config()
 		if err != nil {

@@ -5,26 +5,31 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	os.Exit(run(ctrl.SetupSignalHandler(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run executes the command line and returns the exit code.
-func run(args []string) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctrl.SetupSignalHandler())
+	root.SetArgs(append([]string{}, args...))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "holdfast: %v\n", err)
+	// Standard error is the last resort: there is nowhere else to report that it can't be written.
+	_, _ = fmt.Fprintf(stderr, "holdfast: %v\n", err)
 	return exitCode(err)
 }
 

@@ -39,13 +39,7 @@ func newRunCommand(g *globals) *cobra.Command {
 	}
 	flags.Bind(command.Flags())
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		getenv := func(key string) string {
-			if value := os.Getenv(key); value != "" || key != app.NamespaceVariable || !cmd.Flags().Changed("namespace") {
-				return value
-			}
-			return g.namespace
-		}
-		options, err := flags.Resolve(getenv)
+		options, err := flags.Resolve(g.environment(cmd))
 		if err != nil {
 			return err
 		}
@@ -57,4 +51,15 @@ func newRunCommand(g *globals) *cobra.Command {
 		return app.Run(cmd.Context(), config, options)
 	}
 	return command
+}
+
+// environment reads the environment, in which --namespace stands in for an empty RUNTIME_NAMESPACE.
+func (g *globals) environment(cmd *cobra.Command) func(string) string {
+	return func(key string) string {
+		value := os.Getenv(key)
+		if value == "" && key == app.NamespaceVariable && cmd.Flags().Changed("namespace") {
+			return g.namespace
+		}
+		return value
+	}
 }
