@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/app"
@@ -174,4 +177,37 @@ func freeAddress(t *testing.T) string {
 	}
 	defer listener.Close()
 	return listener.Addr().String()
+}
+
+// uniqueName returns a name for something cluster-scoped.
+func uniqueName(prefix string) string {
+	return prefix + "-" + rand.String(6)
+}
+
+// asMap returns an object as the API server sees it.
+func asMap(t *testing.T, object any) map[string]any {
+	t.Helper()
+	content, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded map[string]any
+	if err := json.Unmarshal(content, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}
+
+// uninstall deletes what install put into the cluster, except for the CRDs, which other tests need.
+func uninstall(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			continue
+		}
+		// The test's own context has ended by now. What is in the namespace goes with it.
+		if err := client.IgnoreNotFound(kube.Delete(context.Background(), object)); err != nil {
+			t.Errorf("delete %s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
 }
