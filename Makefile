@@ -1,0 +1,91 @@
+# `make` prints what there is. Everything is Go: no other tool has to be installed, only a C compiler for -race.
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --dirty 2>/dev/null || echo "v0.0.0-dev+$$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)")
+FUZZTIME  ?= 30s
+RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+# The version is passed on below; asking Git for it again fails where the checkout belongs to someone else.
+export GOFLAGS := -buildvcs=false $(GOFLAGS)
+
+# What `make generate` writes.
+GENERATED := api/v1/zz_generated.deepcopy.go config/crd internal/install/testdata/flux
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Print the targets
+	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build and run
+
+.PHONY: build
+build: bin/holdfast bin/devcluster ## Build bin/holdfast and bin/devcluster (the first time about 6 minutes on 2 cores)
+
+# The Go build cache knows what has changed, so both are always given to it.
+.PHONY: bin/holdfast
+bin/holdfast: ## Build the controller and command line
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $@ ./cmd/holdfast
+
+.PHONY: bin/devcluster
+bin/devcluster: ## Build the embedded Kubernetes
+	cd devcluster && $(GO) build -trimpath -ldflags "-s -w" -o ../$@ .
+
+.PHONY: demo
+demo: build ## Show a broken rollout that loses nothing, on the embedded Kubernetes
+	$(GO) run ./test/demo
+
+##@ Test
+
+.PHONY: unit
+unit: ## Test what needs no cluster (seconds, once built)
+	$(GO) test $$($(GO) list ./... | grep -v '/test/integration$$' | grep -v '/test/e2e$$' | grep -v '/test/demo$$')
+
+.PHONY: test
+test: verify check bin/holdfast bin/devcluster ## Everything that must pass: generated files, format, vet, all tests of both modules
+	cd devcluster && $(GO) test ./...
+	$(GO) test $(RACE) -shuffle=on -timeout 25m ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal api test | xargs -r -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$($(GO) test -list '^Fuzz' ./$$dir | grep '^Fuzz'); do \
+			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir || exit 1; \
+		done; \
+	done
+
+##@ Look after the code
+
+.PHONY: generate
+generate: ## Write deep copies and CRDs from the API types
+	$(GO) tool controller-gen object paths=./api/v1
+	$(GO) tool controller-gen crd paths=./api/v1 output:crd:dir=config/crd
+	$(GO) tool controller-gen crd paths=github.com/fluxcd/source-controller/api/v1 output:crd:dir=config/crd
+	$(GO) tool controller-gen crd paths=github.com/fluxcd/kustomize-controller/api/v1 output:crd:dir=internal/install/testdata/flux
+
+.PHONY: verify
+verify: ## Fail if generated files are not what `make generate` writes
+	@before=$$(find $(GENERATED) -type f | sort | xargs sha256sum); \
+	$(MAKE) --no-print-directory generate || exit 1; \
+	after=$$(find $(GENERATED) -type f | sort | xargs sha256sum); \
+	if [ "$$before" != "$$after" ]; then \
+		echo "generated files were not up to date and have been written again: review and commit them" >&2; exit 1; \
+	fi
+
+.PHONY: check
+check: ## Fail on code that is not formatted or that go vet warns about
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.build/*')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	cd devcluster && $(GO) vet ./...
+
+.PHONY: lint
+lint: check .build/golangci-lint ## Run all linters of .golangci.yml; the linter is built first
+	.build/golangci-lint run ./...
+	cd devcluster && ../.build/golangci-lint run --config ../.golangci.yml ./...
+
+.build/golangci-lint: hack/tools/go.mod hack/tools/go.sum
+	cd hack/tools && $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .build
