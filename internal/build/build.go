@@ -1,0 +1,219 @@
+package build
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fluxcd/pkg/kustomize"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// Options are the settings of the controller that shape a build.
+type Options struct {
+	// NoRemoteBases refuses resources that are not in the artifact, before anything is fetched.
+	NoRemoteBases bool
+}
+
+// Emptiness says why a build has no objects, which decides whether everything may be pruned.
+type Emptiness string
+
+const (
+	// NotEmpty: there are objects.
+	NotEmpty Emptiness = ""
+	// EmptyExplicit: the kustomization file at the path says "resources: []". Its author wants nothing to be there.
+	EmptyExplicit Emptiness = "Explicit"
+	// EmptyUnexplained: nothing was found, such as in a directory without manifests. It may as well be a mistake.
+	EmptyUnexplained Emptiness = "Unexplained"
+)
+
+// Result is what a build renders.
+type Result struct {
+	// Objects in the order of the build, which is the same for the same input.
+	Objects []*unstructured.Unstructured
+	// Digest over the objects, as sha256:<hex>; see Digest.
+	Digest string
+	// Empty says why there are no objects.
+	Empty Emptiness
+	// Remote says that something was fetched, so that the same artifact may render to something else next time.
+	Remote bool
+}
+
+// Build renders the Kustomization from the artifact that is unpacked at root. Nothing is written there, and nothing
+// outside is read.
+//
+// Errors are *PathNotFound, *OutsideError, *UnsupportedError, *ObjectError, *DuplicateError, or *Error for whatever else
+// kustomize has to say. No text names a path of the disk.
+func Build(root string, ks *v1.Kustomization, opts Options) (Result, error) {
+	resolved, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return Result{}, scrubbed("open artifact: ", err, root)
+	}
+	dir, err := directory(resolved, ks.Spec.Path)
+	if err != nil {
+		return Result{}, err
+	}
+	b := &builder{root: resolved, dir: dir, ks: ks, opts: opts}
+	result, err := b.run()
+	if err != nil {
+		return Result{}, b.explained(err)
+	}
+	return result, nil
+}
+
+// directory returns where the spec's path is in the artifact. As in Flux a leading slash means the artifact's root.
+func directory(root, path string) (string, error) {
+	local := filepath.Clean("./" + path)
+	if !filepath.IsLocal(local) {
+		return "", &OutsideError{Path: path}
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Join(root, local))
+	if err != nil {
+		return "", &PathNotFound{Path: path, Problem: "no such file or directory"}
+	}
+	if !within(root, dir) {
+		return "", &OutsideError{Path: path}
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", &PathNotFound{Path: path, Problem: "not a directory"}
+	}
+	return dir, nil
+}
+
+// builder is one build.
+type builder struct {
+	root, dir string
+	ks        *v1.Kustomization
+	opts      Options
+	tree      *tree
+}
+
+func (b *builder) run() (Result, error) {
+	files, generated, err := b.overlay()
+	if err != nil {
+		return Result{}, err
+	}
+	b.tree, err = readTree(files, b.root, b.dir, b.opts)
+	if err != nil {
+		return Result{}, err
+	}
+	if b.tree.remote {
+		if files.FileSystem, err = artifactFS(b.root, true); err != nil {
+			return Result{}, scrubbed("open artifact: ", err, b.root)
+		}
+	}
+	var objects []*unstructured.Unstructured
+	err = withSchema(b.tree.exclusive, func() (err error) {
+		objects, err = render(files, b.dir)
+		return err
+	})
+	if err != nil {
+		return Result{}, scrubbed(buildFailed, err, b.root)
+	}
+	setCommonMetadata(objects, b.ks.Spec.CommonMetadata)
+	if err := check(objects); err != nil {
+		return Result{}, err
+	}
+	digest, err := Digest(objects)
+	result := Result{Objects: objects, Digest: digest, Remote: b.tree.remote}
+	if len(objects) == 0 {
+		result.Empty = b.emptiness(files, generated)
+	}
+	return result, err
+}
+
+// overlay returns the artifact with the kustomization file that the spec asks for, and whether there was none before.
+func (b *builder) overlay() (overlay, bool, error) {
+	secure, err := artifactFS(b.root, false)
+	if err != nil {
+		return overlay{}, false, scrubbed("open artifact: ", err, b.root)
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.ks)
+	if err != nil {
+		return overlay{}, false, fmt.Errorf("read spec: %w", err)
+	}
+	var links []string
+	if !hasKustomization(b.dir) {
+		// Before the generator looks, which stops at a link out of the artifact without a good word.
+		if links, err = linked(b.root, b.dir); err != nil {
+			return overlay{}, false, err
+		}
+	}
+	var manifest []byte
+	var file string
+	var action kustomize.Action
+	err = guarded(func() (err error) {
+		generator := kustomize.NewGenerator(b.root, unstructured.Unstructured{Object: object})
+		manifest, file, action, err = generator.GenerateManifest(b.dir)
+		return err
+	})
+	if err != nil {
+		return overlay{}, false, scrubbed("", err, b.root)
+	}
+	if len(links) > 0 {
+		if manifest, err = addLinks(manifest, links); err != nil {
+			return overlay{}, false, err
+		}
+	}
+	return overlay{FileSystem: secure, file: file, data: manifest}, action == kustomize.CreatedAction, nil
+}
+
+// addLinks adds to a generated kustomization file what links to directories lead to, which the generator passes over.
+func addLinks(manifest []byte, links []string) ([]byte, error) {
+	var k types.Kustomization
+	if err := yaml.Unmarshal(manifest, &k); err != nil {
+		return nil, fmt.Errorf("read generated kustomization: %w", err)
+	}
+	k.Resources = append(k.Resources, links...)
+	if k.Namespace == placeholder {
+		k.Namespace = ""
+	}
+	return yaml.Marshal(k)
+}
+
+// placeholder is the namespace by which the generator keeps an empty kustomization file from being refused.
+const placeholder = "_placeholder"
+
+// render runs kustomize with Flux's settings: files may come from anywhere in the file system given, and only built-in
+// plugins run.
+func render(files overlay, dir string) ([]*unstructured.Unstructured, error) {
+	kustomizer := krusty.MakeKustomizer(&krusty.Options{
+		LoadRestrictions: types.LoadRestrictionsNone,
+		PluginConfig:     types.DisabledPluginConfig(),
+	})
+	var rendered resmap.ResMap
+	rendered, err := kustomizer.Run(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	return objectsOf(rendered)
+}
+
+// emptiness says why there is nothing: only a list of resources that is there and empty was meant.
+func (b *builder) emptiness(files overlay, generated bool) Emptiness {
+	if generated {
+		return EmptyUnexplained
+	}
+	data, err := files.FileSystem.ReadFile(files.file)
+	if err != nil {
+		return EmptyUnexplained
+	}
+	var content map[string]any
+	if err := yaml.Unmarshal(data, &content); err != nil {
+		return EmptyUnexplained
+	}
+	for key, value := range content {
+		if list, ok := value.([]any); ok && len(list) == 0 && strings.EqualFold(key, "resources") {
+			return EmptyExplicit
+		}
+	}
+	return EmptyUnexplained
+}

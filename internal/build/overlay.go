@@ -1,0 +1,52 @@
+package build
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	securefs "github.com/fluxcd/pkg/kustomize/filesys"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// overlay is the artifact with one file put over it: the kustomization file that was made from the spec. It can't be
+// written to.
+type overlay struct {
+	filesys.FileSystem
+	file string
+	data []byte
+}
+
+// artifactFS opens the artifact such that no path or link leads out of it. Only a build with remote bases gets to see
+// the directories into which kustomize clones them.
+func artifactFS(root string, remote bool) (filesys.FileSystem, error) {
+	if remote {
+		return securefs.MakeFsOnDiskSecureBuild(root)
+	}
+	return securefs.MakeFsOnDiskSecure(root)
+}
+
+var errReadOnly = errors.New("artifact is read-only")
+
+func (o overlay) Exists(path string) bool { return path == o.file || o.FileSystem.Exists(path) }
+
+func (o overlay) IsDir(path string) bool { return path != o.file && o.FileSystem.IsDir(path) }
+
+func (o overlay) ReadFile(path string) ([]byte, error) {
+	if path == o.file {
+		return slices.Clone(o.data), nil
+	}
+	return o.FileSystem.ReadFile(path)
+}
+
+func (o overlay) CleanedAbs(path string) (filesys.ConfirmedDir, string, error) {
+	if path == o.file {
+		return filesys.ConfirmedDir(filepath.Dir(path)), filepath.Base(path), nil
+	}
+	return o.FileSystem.CleanedAbs(path)
+}
+
+func (o overlay) Create(string) (filesys.File, error) { return nil, errReadOnly }
+func (o overlay) Mkdir(string) error                  { return errReadOnly }
+func (o overlay) MkdirAll(string) error               { return errReadOnly }
+func (o overlay) WriteFile(string, []byte) error      { return errReadOnly }
