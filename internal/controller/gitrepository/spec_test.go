@@ -1,0 +1,115 @@
+package gitrepository
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+)
+
+// honoured are the fields that the controller acts on; every other field of the API must be refused.
+var honoured = []string{
+	"spec.url", "spec.secretRef", "spec.interval", "spec.timeout", "spec.ignore", "spec.suspend",
+	"spec.ref.branch", "spec.ref.tag", "spec.ref.commit",
+}
+
+// TestEveryFieldIsHonouredOrRefused walks the API type, so that a field that a new version adds is not ignored.
+func TestEveryFieldIsHonouredOrRefused(t *testing.T) {
+	check := func(name string, spec sourcev1.GitRepositorySpec) {
+		refused := unsupported(spec)
+		switch {
+		case slices.Contains(honoured, name) && len(refused) > 0:
+			t.Errorf("%s is refused as %v", name, refused)
+		case !slices.Contains(honoured, name) && !slices.Equal(refused, []string{name}):
+			t.Errorf("%s is set and %v refused; honour it or refuse it by name", name, refused)
+		}
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[sourcev1.GitRepositorySpec]()) {
+		if jsonName(f) == "ref" {
+			continue
+		}
+		var spec sourcev1.GitRepositorySpec
+		fill(reflect.ValueOf(&spec).Elem().FieldByIndex(f.Index))
+		check("spec."+jsonName(f), spec)
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[sourcev1.GitRepositoryRef]()) {
+		spec := sourcev1.GitRepositorySpec{Reference: &sourcev1.GitRepositoryRef{}}
+		fill(reflect.ValueOf(spec.Reference).Elem().FieldByIndex(f.Index))
+		check("spec.ref."+jsonName(f), spec)
+	}
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// fill sets a field to something that is not its zero value.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int64:
+		v.SetInt(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Struct:
+		fill(v.Field(0))
+	}
+}
+
+func TestCheckSpec(t *testing.T) {
+	if f := checkSpec(sourcev1.GitRepositorySpec{URL: "https://host/x", Provider: "generic"}); f != nil {
+		t.Errorf("refused: %v", f.err)
+	}
+	f := checkSpec(sourcev1.GitRepositorySpec{
+		URL: "ssh://git@host/x", Provider: "github", Reference: &sourcev1.GitRepositoryRef{SemVer: ">=1", Name: "refs/pull/1/head"},
+		Verification: &sourcev1.GitRepositoryVerification{},
+	})
+	if f == nil || !f.final {
+		t.Fatalf("failure %+v, want a final one", f)
+	}
+	for _, name := range []string{"spec.url with ssh", "spec.provider", "spec.ref.semver", "spec.ref.name", "spec.verify"} {
+		if !strings.Contains(f.err.Error(), name) {
+			t.Errorf("%q does not name %s", f.err, name)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	bytes := func(pairs ...string) map[string][]byte {
+		out := map[string][]byte{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[pairs[i]] = []byte(pairs[i+1])
+		}
+		return out
+	}
+	tests := map[string]struct {
+		data    map[string][]byte
+		wantErr string
+	}{
+		"basic":              {bytes("username", "u", "password", "p"), ""},
+		"bearer":             {bytes("bearerToken", "t"), ""},
+		"bearer and user":    {bytes("bearerToken", "t", "username", "u"), ""},
+		"empty":              {nil, "none of"},
+		"user alone":         {bytes("username", "u"), "only one of"},
+		"password alone":     {bytes("password", "p"), "only one of"},
+		"SSH":                {bytes("identity", "k", "known_hosts", "h"), "none of"},
+		"client certificate": {bytes("tls.crt", "c", "username", "u", "password", "p"), "tls.crt"},
+		"CA that is none":    {bytes("ca.crt", "c", "username", "u", "password", "p"), "ca.crt"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := credentials(tt.data)
+			if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
