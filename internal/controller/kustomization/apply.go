@@ -24,21 +24,31 @@ func (p *pass) record(ctx context.Context) *outcome {
 		Revision:   p.revision(),
 		Digest:     p.built.Digest,
 		Generation: p.ks.Generation,
-		Requested:  p.requested(),
+		Requested:  p.asked,
 	}, p.now)
 	recorded := p.inventory.Record(p.entries())
-	begins := p.rollout.Phase == v1.PhaseApplying && (p.before.Status.Rollout == nil ||
-		p.before.Status.Rollout.Phase != v1.PhaseApplying)
 	grows := !recorded.Equal(p.inventory)
 	p.inventory = recorded
-	if !grows && !begins {
+	if !grows && !p.begins() {
 		return nil
 	}
+	p.acknowledge()
 	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.revision(), p.timeout()))
 	if err := p.writeStatus(ctx); err != nil {
 		return p.lost(err)
 	}
 	return nil
+}
+
+// begins tells whether this pass is the first of a rollout. A failed one that is tried again says nothing new before it has
+// a result.
+func (p *pass) begins() bool {
+	if p.rollout.Phase != v1.PhaseApplying {
+		return false
+	}
+	was := p.rolloutBefore()
+	return p.asked || was.Wanted == nil || was.Wanted.Digest != p.rollout.Wanted.Digest ||
+		was.WantedGeneration != p.rollout.WantedGeneration
 }
 
 // lost ends a pass whose status could not be written. A conflict means that the object changed under the pass: what
@@ -60,7 +70,7 @@ const pendingLook = time.Second
 // interval has not passed it does nothing.
 func (p *pass) apply(ctx context.Context) *outcome {
 	key := fmt.Sprintf("%s/%d", p.built.Digest, p.ks.Generation)
-	if p.rollout.Phase != v1.PhaseApplying && p.mem.appliedKey == key && p.now.Before(p.mem.nextApply) && !p.requested() {
+	if p.mem.appliedKey == key && !p.applyIsDue() {
 		return nil
 	}
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
@@ -80,9 +90,21 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	}
 	p.applied = true
 	p.mem.appliedKey = key
+	p.mem.appliedAt = p.now
 	p.mem.nextApply = p.now.Add(p.interval())
 	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
 	return nil
+}
+
+// applyIsDue tells whether a build that was applied before is to be applied again.
+func (p *pass) applyIsDue() bool {
+	switch {
+	case p.rollout.Phase == v1.PhaseApplying, p.asked:
+		return true
+	case p.rollout.Phase == v1.PhaseHeld && !p.now.Before(p.mem.appliedAt.Add(p.retryInterval())):
+		return true
+	}
+	return !p.now.Before(p.mem.nextApply)
 }
 
 // withChanges adds what was already written to an error, as Flux does: a person has to know how far the apply came.

@@ -1,12 +1,15 @@
 package kustomization
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
@@ -27,29 +30,36 @@ func (p *pass) event(kind, reason, message string) {
 }
 
 // emit sends the events of the pass, and the one about its outcome if the outcome is news.
-func (p *pass) emit(out outcome) {
+func (p *pass) emit(ctx context.Context, out outcome) {
 	if p.isNews(out) {
-		p.outcomeEvents(out)
+		p.outcomeEvents(ctx, out)
 	} else if out.state == stateWaiting {
 		p.events = nil
 	}
-	p.send()
+	p.send(ctx)
 }
 
-// send sends the events that were collected.
-func (p *pass) send() {
+// send sends the events that were collected, and logs them.
+func (p *pass) send(ctx context.Context) {
+	log := ctrl.LoggerFrom(ctx).WithValues("revision", p.revision())
 	for _, e := range p.events {
+		if e.kind == warning {
+			log.Error(errors.New(e.message), "Reconciliation failed", "reason", e.reason)
+		} else {
+			log.Info(e.message, "reason", e.reason)
+		}
 		p.Recorder.AnnotatedEventf(p.ks, p.annotations(false), e.kind, e.reason, "%s", bounded(e.message))
 	}
 	p.events = nil
 }
 
-func (p *pass) outcomeEvents(out outcome) {
+func (p *pass) outcomeEvents(ctx context.Context, out outcome) {
 	switch out.state {
 	case stateReady:
 		message := fmt.Sprintf("Reconciliation finished in %s, next run in %s",
 			p.Now().Sub(p.now).Round(1e6), p.ks.Spec.Interval.Duration)
 		p.Recorder.AnnotatedEventf(p.ks, p.annotations(true), normal, fluxmeta.ReconciliationSucceededReason, "%s", message)
+		ctrl.LoggerFrom(ctx).Info(message, "revision", p.revision())
 	case stateFailed, stateStalled:
 		if !out.quiet {
 			p.event(warning, out.reason, out.message)

@@ -30,13 +30,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	facts.Finalizing = true
 	facts.Policy.Prune = true
 	p.look(ctx, &facts)
-	p.plan = plan.Prune(facts)
-	if len(p.plan.Delete) > 0 {
-		p.delete(ctx, p.plan.Delete)
-		p.look(ctx, &facts)
-		p.plan = plan.Prune(facts)
-	}
-	p.drop()
+	facts = p.carryOut(ctx, facts)
 	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination
 	farewell := plan.Finalize(facts, p.plan, p.ks.DeletionTimestamp.Time, wait)
 	if !farewell.MayGo(p.plan) {
@@ -108,7 +102,7 @@ func (p *pass) stay(ctx context.Context, farewell plan.Farewell) (ctrl.Result, e
 	if err := p.writeStatus(ctx); err != nil && !apierrors.IsConflict(err) {
 		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
 	}
-	p.send()
+	p.send(ctx)
 	return ctrl.Result{RequeueAfter: max(finalizeLook, p.plan.Recheck)}, nil
 }
 
@@ -122,7 +116,7 @@ func (p *pass) release(ctx context.Context) error {
 	if err := p.patchMeta(ctx, before, p.ks); err != nil {
 		return fmt.Errorf("remove finalizer: %w", err)
 	}
-	p.send()
-	p.memories.forget(keyOf(p.ks))
+	p.send(ctx)
+	p.forget(keyOf(p.ks))
 	return nil
 }

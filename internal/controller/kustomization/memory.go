@@ -17,9 +17,9 @@ type memory struct {
 	// buildKey and built are the inputs and the result of the last build.
 	buildKey string
 	built    *build.Result
-	// appliedKey is the build that was applied in full, and nextApply when that has to be done again.
-	appliedKey string
-	nextApply  time.Time
+	// appliedKey is the build that was applied in full, appliedAt when, and nextApply when that has to be done again.
+	appliedKey           string
+	appliedAt, nextApply time.Time
 	// refused are the deletions that the API server did not accept.
 	refused map[object.ID]plan.Refusal
 	// fetchFailures counts failed downloads in a row.

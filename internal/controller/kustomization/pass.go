@@ -28,9 +28,13 @@ type pass struct {
 	rollout   v1.RolloutStatus
 	plan      plan.Plan
 	events    []event
+	// asked is true when a person asked for a reconciliation that was not taken up yet.
+	asked bool
+	// planned is true when plan speaks of the build of this pass.
+	planned bool
 	// applied is true when every object was applied in this pass or in one before it that still counts.
 	applied bool
-	// changed is true when this pass wrote a managed object.
+	// changed is true when this pass applied a change to a managed object.
 	changed bool
 	// refusals are the deletions that the API server did not accept in this pass.
 	refusals []string
@@ -98,10 +102,18 @@ func (p *pass) retryInterval() time.Duration { return p.ks.Flux().GetRetryInterv
 // judged tells whether the user asked for a verdict on health before Ready.
 func (p *pass) judged() bool { return p.ks.Spec.Wait || len(p.ks.Spec.HealthChecks) > 0 }
 
-// requested tells whether a person asked for a reconciliation that was not taken up yet.
-func (p *pass) requested() bool {
-	at, ok := meta.ReconcileAnnotationValue(p.before.GetAnnotations())
-	return ok && at != p.before.Status.GetLastHandledReconcileRequest()
+// isAsked tells whether the annotation holds a request that status does not name as handled.
+func isAsked(ks *v1.Kustomization) bool {
+	at, ok := meta.ReconcileAnnotationValue(ks.GetAnnotations())
+	return ok && at != ks.Status.GetLastHandledReconcileRequest()
+}
+
+// acknowledge writes the request down as handled. It goes into a status write that also says what became of it, since
+// a client that waits for it would take an older result for the answer.
+func (p *pass) acknowledge() {
+	if at, ok := meta.ReconcileAnnotationValue(p.ks.GetAnnotations()); ok {
+		p.ks.Status.SetLastHandledReconcileRequest(at)
+	}
 }
 
 // sourceKey names the source in messages.

@@ -25,14 +25,29 @@ func (p *pass) prune(ctx context.Context) *outcome {
 	if overtaken {
 		return &outcome{state: stateProgressing, err: errOvertaken}
 	}
-	p.plan = plan.Prune(facts)
+	p.carryOut(ctx, facts)
+	return nil
+}
+
+// carryOut decides, deletes what the decision says, and decides once more about what is left. It returns the facts as they
+// are after that.
+func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
+	p.plan, p.planned = plan.Prune(facts), true
 	if len(p.plan.Delete) > 0 {
 		p.delete(ctx, p.plan.Delete)
 		p.look(ctx, &facts)
 		p.plan = plan.Prune(facts)
 	}
 	p.drop()
-	return nil
+	return facts
+}
+
+// holdAll makes the plan of a pass that ended before its objects were applied in full: nothing is pruned.
+func (p *pass) holdAll() {
+	facts := p.knownFacts(p.inventory.Stale(p.desired()))
+	facts.Policy.Order = v1.PruneAfterHealthy
+	facts.Build = plan.Build{Revision: p.revision(), Newest: p.revision(), Desired: p.desired()}
+	p.plan, p.planned = plan.Prune(facts), true
 }
 
 // facts gathers what the plan depends on. The source and the Kustomization are read once more if anything may be
@@ -154,7 +169,6 @@ func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) {
 		}
 	}
 	if len(lines) > 0 {
-		p.changed = true
 		p.event(normal, meta.ProgressingReason, strings.Join(lines, "\n"))
 	}
 }

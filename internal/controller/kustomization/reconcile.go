@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +18,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/telemetry"
 )
 
 // Reconciler reconciles Kustomizations.
@@ -45,12 +45,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ks := &v1.Kustomization{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, ks); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.memories.forget(req.NamespacedName)
+			r.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read the Kustomization: %w", err)
 	}
 	p := r.newPass(ks)
+	defer telemetry.ObserveReconcile(v1.KustomizationKind, ks.Namespace, ks.Name, p.now)
 	switch {
 	case ks.DeletionTimestamp != nil:
 		return p.finalize(ctx)
@@ -60,6 +61,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return p.suspended(ctx)
 	}
 	return p.finish(ctx, p.run(ctx))
+}
+
+// forget drops what the process remembers of a Kustomization that is gone.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.memories.forget(key)
+	telemetry.ForgetReconcile(v1.KustomizationKind, key.Namespace, key.Name)
 }
 
 func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {
@@ -72,6 +79,7 @@ func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {
 		now:        r.Now(),
 		inventory:  inventory.Decode(ks.Status.Inventory),
 	}
+	p.asked = isAsked(ks)
 	if ks.Status.Rollout != nil {
 		p.rollout = *ks.Status.Rollout.DeepCopy()
 	}
@@ -101,9 +109,7 @@ func (r *Reconciler) patchMeta(ctx context.Context, before, after *v1.Kustomizat
 
 // suspended leaves everything as it is; only a request is acknowledged.
 func (p *pass) suspended(ctx context.Context) (ctrl.Result, error) {
-	if at, ok := meta.ReconcileAnnotationValue(p.ks.GetAnnotations()); ok {
-		p.ks.Status.SetLastHandledReconcileRequest(at)
-	}
+	p.acknowledge()
 	return ctrl.Result{}, p.writeStatus(ctx)
 }
 
@@ -119,7 +125,7 @@ func (p *pass) finish(ctx context.Context, out outcome) (ctrl.Result, error) {
 		}
 		return ctrl.Result{}, errors.Join(fmt.Errorf("write status: %w", err), out.err)
 	}
-	p.emit(out)
+	p.emit(ctx, out)
 	if out.err != nil {
 		return ctrl.Result{}, out.err
 	}
@@ -139,8 +145,5 @@ func (p *pass) after(out outcome) time.Duration {
 
 // interval is the time to the next apply without a change, spread over the jitter.
 func (p *pass) interval() time.Duration {
-	if p.rollout.Phase == v1.PhaseHeld {
-		return p.retryInterval()
-	}
 	return jitter.JitteredIntervalDuration(p.ks.Spec.Interval.Duration)
 }

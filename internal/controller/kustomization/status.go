@@ -39,10 +39,6 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	if err := p.Client.Status().Patch(ctx, after, patch, client.FieldOwner(v1.StatusManager)); err != nil {
 		return err
 	}
-	if p.requested() {
-		// Taken up; the rest of the pass must not take it up a second time.
-		p.ks.Status.LastHandledReconcileAt = after.Status.LastHandledReconcileAt
-	}
 	p.ks.ResourceVersion = after.ResourceVersion
 	p.before = p.ks.DeepCopy()
 	return nil
@@ -109,10 +105,11 @@ func (p *pass) verifiedFor() time.Duration {
 
 // report turns the outcome into conditions and the other fields of the status.
 func (p *pass) report(out outcome) {
-	if at, ok := fluxmeta.ReconcileAnnotationValue(p.ks.GetAnnotations()); ok {
-		p.ks.Status.SetLastHandledReconcileRequest(at)
-	}
-	if p.built != nil && out.state != stateWaiting {
+	p.acknowledge()
+	if p.built != nil {
+		if !p.planned {
+			p.holdAll()
+		}
 		p.reportRetained()
 	}
 	p.reportHealthy()
@@ -129,7 +126,9 @@ func (p *pass) report(out outcome) {
 	case stateStalled:
 		conditions.MarkFalse(p.ks, fluxmeta.ReadyCondition, out.reason, "%s", bounded(out.message))
 		conditions.MarkStalled(p.ks, out.reason, "%s", bounded(out.message))
-		p.ks.Status.ObservedGeneration = p.ks.Generation
+		if out.reason != fluxAccessDenied { // as in Flux, where the same spec may be allowed after a restart
+			p.ks.Status.ObservedGeneration = p.ks.Generation
+		}
 	}
 	p.reportHistory(out)
 }
@@ -236,7 +235,7 @@ func (p *pass) reportHistory(out outcome) {
 	}
 	latest := p.ks.Status.History.Latest()
 	if latest != nil && latest.Digest == p.built.Digest && latest.LastReconciledStatus == status &&
-		latest.Metadata["revision"] == p.revision() && !p.requested() {
+		latest.Metadata["revision"] == p.revision() && !p.asked {
 		return // nothing new: an idle interval writes no status
 	}
 	metadata := map[string]string{"revision": p.revision()}
