@@ -98,7 +98,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 	fs.IntVar(&f.concurrentSSA, "concurrent-ssa", 4,
 		"The number of server-side apply requests of one Kustomization at the same time.")
 	fs.IntVar(&f.httpRetry, "http-retry", 9,
-		"The number of retries when an artifact can't be fetched over HTTP.")
+		"Accepted, without effect: an artifact that can't be fetched is tried again after a growing delay, without end "+
+			"and without holding up others.")
 	fs.StringVar(&f.customApplyStageKinds, "custom-apply-stage-kinds", "",
 		"Kinds to apply after the CRDs and before everything else that is namespaced, as 'group/Kind,group/Kind'.")
 	fs.DurationVar(&f.requeueDependency, "requeue-dependency", 30*time.Second,
@@ -165,6 +166,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		OwnNamespace:             namespace,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		SourceHost:               sourceHost,
+		NoFailFast:               f.gates[gateNoFailFast],
 	}
 }
 

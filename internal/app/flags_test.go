@@ -103,7 +103,7 @@ func TestFeatureGates(t *testing.T) {
 		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
 		"DirectSourceFetch":              {off: accepted, on: refused},
 		"DisableConfigWatchers":          {off: accepted, on: refused},
-		"DisableFailFastBehavior":        {off: accepted, on: refused},
+		"DisableFailFastBehavior":        {off: accepted, on: accepted},
 		"DisableStatusPollerCache":       {off: accepted, on: accepted},
 		"ExternalArtifact":               {off: accepted, on: refused},
 		"GroupChangeLog":                 {off: accepted, on: refused},
@@ -179,7 +179,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"--storage-path=/data", "--storage-addr=:9000", "--storage-adv-addr=holdfast.team-a.svc",
 		"--artifact-retention-ttl=3m", "--artifact-retention-records=9", "--watch-all-namespaces=false",
 		"--events-addr=http://events", "--metrics-addr=:1", "--health-addr=:2", "--kube-api-qps=1.5", "--kube-api-burst=6",
-		"--enable-leader-election", "--controllers=kustomization")
+		"--enable-leader-election", "--controllers=kustomization", "--feature-gates=DisableFailFastBehavior=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,6 +195,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"retry delays":      k.MinRetryDelay == time.Second && k.MaxRetryDelay == 2*time.Minute && s.MinRetryDelay == time.Second && s.MaxRetryDelay == 2*time.Minute,
 		"cross-namespace":   k.NoCrossNamespaceRefs,
 		"remote bases":      k.NoRemoteBases,
+		"fail fast":         k.NoFailFast,
 		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
 		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
 		"source host":       k.SourceHost == "localhost:8090",

@@ -15,26 +15,29 @@ import (
 type gate struct {
 	// standard is Flux's default.
 	standard bool
-	// free says that either value is accepted because nothing depends on it; always says why.
+	// free says that either value is accepted: the gate is implemented, or what it switches on holds anyway.
 	free bool
-	// always says what holdfast does whatever the gate says; for other gates, what to do instead of setting it.
-	always string
+	// note says what a free gate means here; for the others, what to do instead of changing them.
+	note string
 }
+
+// gateNoFailFast is the gate that has an effect.
+const gateNoFailFast = "DisableFailFastBehavior"
 
 // gates are Flux's feature gates. Those that are not free can only have their default.
 var gates = map[string]gate{
-	"AdditiveCELDependencyCheck":     {standard: false, always: "leave it off: readyExpr replaces the built-in check"},
-	"CacheSecretsAndConfigMaps":      {standard: false, always: "leave it off: Secrets and ConfigMaps are always read from the API server"},
-	"CancelHealthCheckOnNewRevision": {standard: false, free: true, always: "a new revision always interrupts the health check of the old one"},
-	"DirectSourceFetch":              {standard: false, always: "leave it off: sources are read through the cache"},
-	"DisableConfigWatchers":          {standard: false, always: "leave it off: it can't be chosen yet"},
-	"DisableFailFastBehavior":        {standard: false, always: "leave it off: a failed object ends the health check at once"},
-	"DisableStatusPollerCache":       {standard: true, free: true, always: "health is read from the API server, there is no poller"},
-	"ExternalArtifact":               {standard: false, always: "leave it off: sources of this kind are not supported yet"},
-	"GroupChangeLog":                 {standard: false, always: "leave it off: changes are logged per object"},
-	"MigrateAPIVersion":              {standard: false, always: "leave it off: managed fields are not migrated yet"},
-	"ObjectLevelWorkloadIdentity":    {standard: false, always: "leave it off: workload identity is not supported yet"},
-	"StrictPostBuildSubstitutions":   {standard: true, always: "leave it on: a variable without value or default fails the build"},
+	"AdditiveCELDependencyCheck":     {standard: false, note: "leave it off: it can't be chosen yet"},
+	"CacheSecretsAndConfigMaps":      {standard: false, note: "leave it off: Secrets and ConfigMaps are always read from the API server"},
+	"CancelHealthCheckOnNewRevision": {standard: false, free: true, note: "a new revision always interrupts the health check of the old one"},
+	"DirectSourceFetch":              {standard: false, note: "leave it off: sources are read through the cache"},
+	"DisableConfigWatchers":          {standard: false, note: "leave it off: it can't be chosen yet"},
+	gateNoFailFast:                   {standard: false, free: true, note: "when on, a failed object does not end the health check, its timeout does"},
+	"DisableStatusPollerCache":       {standard: true, free: true, note: "health is read from the API server, there is no poller"},
+	"ExternalArtifact":               {standard: false, note: "leave it off: sources of this kind are not supported yet"},
+	"GroupChangeLog":                 {standard: false, note: "leave it off: changes are logged per object"},
+	"MigrateAPIVersion":              {standard: false, note: "leave it off: managed fields are not migrated yet"},
+	"ObjectLevelWorkloadIdentity":    {standard: false, note: "leave it off: workload identity is not supported yet"},
+	"StrictPostBuildSubstitutions":   {standard: true, note: "leave it on: a variable without value or default fails the build"},
 }
 
 // gateNames returns the names of all gates, sorted.
@@ -46,7 +49,7 @@ func (f *Flags) bindGates(fs *pflag.FlagSet) {
 	var free, fixed []string
 	for _, name := range gateNames() {
 		if gates[name].free {
-			free = append(free, fmt.Sprintf("%s (%s)", name, gates[name].always))
+			free = append(free, fmt.Sprintf("%s (%s)", name, gates[name].note))
 		} else {
 			fixed = append(fixed, fmt.Sprintf("%s=%t", name, gates[name].standard))
 		}
@@ -64,7 +67,7 @@ func (f *Flags) refuseGates() error {
 		case !ok:
 			return usageErrorf("feature gate %q is not known: the gates are %s", name, strings.Join(gateNames(), ", "))
 		case !known.free && value != known.standard:
-			return usageErrorf("feature gate %s=%s is not supported: %s", name, strconv.FormatBool(value), known.always)
+			return usageErrorf("feature gate %s=%s is not supported: %s", name, strconv.FormatBool(value), known.note)
 		}
 	}
 	return nil

@@ -22,12 +22,8 @@ const (
 	installAdvice    = "run `holdfast install --crds-only`"
 )
 
-// sourceCRDs are the kinds of sources that the controllers watch.
-var sourceCRDs = []string{
-	"buckets.source.toolkit.fluxcd.io",
-	"gitrepositories.source.toolkit.fluxcd.io",
-	"ocirepositories.source.toolkit.fluxcd.io",
-}
+// watchedCRDs are the kinds that the controllers watch, besides their own.
+var watchedCRDs = []string{"gitrepositories.source.toolkit.fluxcd.io"}
 
 // preflight checks that the cluster answers and that its CRDs have what the controllers write. A status field that the
 // CRD lacks would be dropped without an error, and with it the memory of what is retained.
@@ -40,7 +36,7 @@ func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme)
 		return unreachable(config, err)
 	}
 	var missing []string
-	for _, name := range append([]string{kustomizationCRD}, sourceCRDs...) {
+	for _, name := range append([]string{kustomizationCRD}, watchedCRDs...) {
 		version, err := crdVersion(ctx, reader, name)
 		switch {
 		case err != nil:

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+const gitCRD = "gitrepositories.source.toolkit.fluxcd.io"
+
 func TestPreflight(t *testing.T) {
 	all := map[string]*apiextensionsv1.CustomResourceDefinition{kustomizationCRD: crd(kustomizationCRD, true)}
-	for _, name := range sourceCRDs {
-		all[name] = crd(name, false)
-	}
+	all[gitCRD] = crd(gitCRD, false)
 	without := func(names ...string) map[string]*apiextensionsv1.CustomResourceDefinition {
 		some := map[string]*apiextensionsv1.CustomResourceDefinition{}
 		for name, content := range all {
@@ -31,8 +31,8 @@ func TestPreflight(t *testing.T) {
 	stock := without()
 	stock[kustomizationCRD] = crd(kustomizationCRD, false)
 	old := without()
-	old[sourceCRDs[2]] = crd(sourceCRDs[2], false)
-	old[sourceCRDs[2]].Spec.Versions[0].Name = "v1beta2"
+	old[gitCRD] = crd(gitCRD, false)
+	old[gitCRD].Spec.Versions[0].Name = "v1beta2"
 
 	tests := map[string]struct {
 		crds map[string]*apiextensionsv1.CustomResourceDefinition
@@ -40,10 +40,10 @@ func TestPreflight(t *testing.T) {
 		want []string
 	}{
 		"all there":   {crds: all},
-		"none":        {crds: without(append(sourceCRDs, kustomizationCRD)...), want: []string{kustomizationCRD, sourceCRDs[0], installAdvice}},
-		"one missing": {crds: without(sourceCRDs[1]), want: []string{sourceCRDs[1], installAdvice}},
+		"none":        {crds: without(gitCRD, kustomizationCRD), want: []string{kustomizationCRD, gitCRD, installAdvice}},
+		"one missing": {crds: without(gitCRD), want: []string{gitCRD, installAdvice}},
 		"stock CRD":   {crds: stock, want: []string{"lacks status.rollout", installAdvice}},
-		"old version": {crds: old, want: []string{sourceCRDs[2], installAdvice}},
+		"old version": {crds: old, want: []string{gitCRD, installAdvice}},
 		"forbidden":   {code: http.StatusForbidden, want: []string{"right to get customresourcedefinitions is missing"}},
 		"who are you": {code: http.StatusUnauthorized, want: []string{"does not accept the credentials"}},
 	}

@@ -62,14 +62,13 @@ func (f *Flags) refuse() error {
 
 // checkValues refuses values that no run can use.
 func (f *Flags) checkValues() error {
-	for _, name := range f.controllers {
-		if name != ControllerSource && name != ControllerKustomization {
-			return usageErrorf("--controllers has %q: the controllers are %s and %s", name, ControllerSource, ControllerKustomization)
-		}
+	if err := f.checkControllers(); err != nil {
+		return err
+	}
+	if err := f.checkDelays(); err != nil {
+		return err
 	}
 	switch {
-	case len(f.controllers) == 0:
-		return usageErrorf("--controllers is empty: name %s, %s or both", ControllerSource, ControllerKustomization)
 	case f.jitter.Percentage > 99:
 		return usageErrorf("--interval-jitter-percentage is %d: use 0 to 99", f.jitter.Percentage)
 	case f.concurrent < 1:
@@ -78,15 +77,33 @@ func (f *Flags) checkValues() error {
 		return usageErrorf("--concurrent-ssa is %d: use 1 or more", f.concurrentSSA)
 	case f.httpRetry < 0:
 		return usageErrorf("--http-retry is %d: use 0 or more", f.httpRetry)
-	case f.rateLimiter.MinRetryDelay <= 0 || f.rateLimiter.MaxRetryDelay < f.rateLimiter.MinRetryDelay:
-		return usageErrorf("--min-retry-delay is %s and --max-retry-delay %s: the first must be above 0 and not above the second",
-			f.rateLimiter.MinRetryDelay, f.rateLimiter.MaxRetryDelay)
-	case f.requeueDependency <= 0:
-		return usageErrorf("--requeue-dependency is %s: use a duration above 0", f.requeueDependency)
 	case !slices.Contains([]string{"json", "console"}, f.Log.LogEncoding):
 		return usageErrorf("--log-encoding is %q: use json or console", f.Log.LogEncoding)
 	case !slices.Contains([]string{"trace", "debug", "info", "error"}, f.Log.LogLevel):
 		return usageErrorf("--log-level is %q: use trace, debug, info or error", f.Log.LogLevel)
+	}
+	return nil
+}
+
+func (f *Flags) checkControllers() error {
+	if len(f.controllers) == 0 {
+		return usageErrorf("--controllers is empty: name %s, %s or both", ControllerSource, ControllerKustomization)
+	}
+	for _, name := range f.controllers {
+		if name != ControllerSource && name != ControllerKustomization {
+			return usageErrorf("--controllers has %q: the controllers are %s and %s", name, ControllerSource, ControllerKustomization)
+		}
+	}
+	return nil
+}
+
+func (f *Flags) checkDelays() error {
+	shortest, longest := f.rateLimiter.MinRetryDelay, f.rateLimiter.MaxRetryDelay
+	switch {
+	case shortest <= 0 || longest < shortest:
+		return usageErrorf("--min-retry-delay is %s and --max-retry-delay %s: the first must be above 0 and not above the second", shortest, longest)
+	case f.requeueDependency <= 0:
+		return usageErrorf("--requeue-dependency is %s: use a duration above 0", f.requeueDependency)
 	}
 	return nil
 }
