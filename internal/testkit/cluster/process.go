@@ -27,7 +27,10 @@ const (
 type process struct {
 	command *exec.Cmd
 	log     *os.File
-	exited  chan error
+
+	// exited is closed once the child is gone, after err is set.
+	exited chan struct{}
+	err    error
 }
 
 // launch starts devcluster and waits for its line.
@@ -45,7 +48,7 @@ func launch(ctx context.Context, binary, dir string, timeout time.Duration) (*pr
 	if err := command.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", binary, err), log.Close())
 	}
-	p := &process{command: command, log: log, exited: make(chan error, 1)}
+	p := &process{command: command, log: log, exited: make(chan struct{})}
 	ready := make(chan struct{})
 	go p.follow(output, ready)
 	return p, p.awaitReady(ctx, ready, timeout)
@@ -60,7 +63,8 @@ func (p *process) follow(output io.Reader, ready chan<- struct{}) {
 			close(ready)
 		}
 	}
-	p.exited <- p.command.Wait()
+	p.err = p.command.Wait()
+	close(p.exited)
 }
 
 func (p *process) awaitReady(ctx context.Context, ready <-chan struct{}, timeout time.Duration) error {
@@ -69,13 +73,22 @@ func (p *process) awaitReady(ctx context.Context, ready <-chan struct{}, timeout
 	select {
 	case <-ready:
 		return nil
-	case err := <-p.exited:
-		p.exited <- err
-		return errors.Join(fmt.Errorf("the cluster ended before it was ready: %v; its log ends with:\n%s", err, p.tail()), p.log.Close())
+	case <-p.exited:
+		return errors.Join(fmt.Errorf("the cluster ended before it was ready (%w); its log ends with:\n%s", orOK(p.err), p.tail()), p.log.Close())
 	case <-ctx.Done():
 		tail := p.tail()
 		return errors.Join(fmt.Errorf("the cluster was not ready in time (%w); its log ends with:\n%s", ctx.Err(), tail), p.stop())
 	}
+}
+
+// errExitedWell is what ended a cluster that reported no error.
+var errExitedWell = errors.New("exit status 0")
+
+func orOK(err error) error {
+	if err == nil {
+		return errExitedWell
+	}
+	return err
 }
 
 // stop asks the child to end, and kills it when it does not.
