@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -46,6 +47,7 @@ func etcdConfig(dir string) *embed.Config {
 	// it does not have to survive the machine.
 	cfg.UnsafeNoFsync = true
 	cfg.LogLevel = "warn"
+	cfg.WarningUnaryRequestDuration = time.Second
 	// The gateway for REST would dial the port 0 for ever.
 	cfg.EnableGRPCGateway = false
 	cfg.QuotaBackendBytes = 4 << 30

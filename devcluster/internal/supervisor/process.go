@@ -26,7 +26,9 @@ type process struct {
 	name    string
 	cmd     *exec.Cmd
 	journal *journal
-	err     error
+	// err is how the process ended, once gone is closed.
+	err  error
+	gone chan struct{}
 }
 
 func newProcesses(l layout, lock *os.File) (*processes, error) {
@@ -61,10 +63,11 @@ func (p *processes) start(name string, args []string, extra *os.File) error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", name, err), j.Close())
 	}
-	child := &process{name: name, cmd: cmd, journal: j}
+	child := &process{name: name, cmd: cmd, journal: j, gone: make(chan struct{})}
 	p.started = append(p.started, child)
 	go func() {
 		child.err = cmd.Wait()
+		close(child.gone)
 		p.ended <- child
 	}()
 	if extra != nil {
@@ -77,17 +80,15 @@ func (p *processes) start(name string, args []string, extra *os.File) error {
 
 // stop kills all components, the last one first, and waits until they are
 // gone. There is nothing they could save: etcd has written what it confirmed.
-func (p *processes) stop(alreadyEnded int) error {
+func (p *processes) stop() error {
 	var errs []error
 	for i := len(p.started) - 1; i >= 0; i-- {
 		if err := p.started[i].cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			errs = append(errs, fmt.Errorf("kill %s: %w", p.started[i].name, err))
 		}
 	}
-	for range len(p.started) - alreadyEnded {
-		<-p.ended
-	}
 	for _, child := range p.started {
+		<-child.gone
 		errs = append(errs, child.journal.Close())
 	}
 	return errors.Join(append(errs, p.lifeline.Close(), p.lifelineRead.Close())...)

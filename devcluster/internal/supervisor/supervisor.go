@@ -72,40 +72,42 @@ func (p *processes) supervise(ctx context.Context, socket *os.File, ready io.Wri
 		fmt.Errorf("no pod could run within %s: look into the logs in %s, or try on a machine with less load", startTimeout, p.layout.dir))
 	defer cancel()
 	booted := make(chan error, 1)
-	go func() { booted <- p.boot(booting, socket) }()
-
-	ended := 0
-	err := func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case child := <-p.ended:
-				ended++
-				return failure(child)
-			case err := <-booted:
-				if err != nil {
-					return err
-				}
-				booted = nil
-				if _, err := fmt.Fprintln(ready, "ready"); err != nil {
-					return fmt.Errorf("say that the cluster is ready: %w", err)
-				}
-			}
-		}
+	go func() {
+		// Closed, so that it can be waited for whether or not it was read.
+		defer close(booted)
+		booted <- p.boot(booting, socket)
 	}()
+
+	err := p.watch(ctx, booted, ready)
 	cancel()
 	// The boot must not start a component behind the back of stop.
-	if booted != nil {
-		<-booted
+	for range booted {
 	}
-	if stopErr := p.stop(ended); stopErr != nil {
-		return errors.Join(err, stopErr)
-	}
+	stopErr := p.stop()
 	if errors.Is(err, errStopped) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, stopErr)
+}
+
+// watch says when the cluster is up and returns why it has to end.
+func (p *processes) watch(ctx context.Context, booted <-chan error, ready io.Writer) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case child := <-p.ended:
+			return failure(child)
+		case err := <-booted:
+			if err != nil {
+				return err
+			}
+			booted = nil
+			if _, err := fmt.Fprintln(ready, "ready"); err != nil {
+				return fmt.Errorf("say that the cluster is ready: %w", err)
+			}
+		}
+	}
 }
 
 // boot starts the components in the order in which they need each other, and
