@@ -25,7 +25,7 @@ var usable = func() map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, k := range []kind{
 		configMap, secret, serviceAccount, claim, service, endpoints, priorityClass, podGroup, runtimeClass,
-		storageClass, attributesClass, resourceClaim, resourceClaimTemplate, clusterTrustBundle,
+		storageClass, attributesClass, resourceClaim, resourceClaimTemplate, clusterTrustBundle, snapshot,
 	} {
 		kinds[schema.GroupKind{Group: k.group, Kind: k.name}] = true
 	}

@@ -66,6 +66,11 @@ func collect(u *unstructured.Unstructured, add func(object.ID)) error {
 	if err := collectServices(u, add); err != nil {
 		return err
 	}
+	if p, ok := claimSpecs[gk]; ok {
+		if err := collectSources(p, u.Object, namespace, add); err != nil {
+			return err
+		}
+	}
 	if p, ok := templates[gk]; ok {
 		return p.maps(u.Object, func(spec map[string]any) error { return podSpec(spec, namespace, add) })
 	}
@@ -82,6 +87,9 @@ const defaultAccount = "default"
 // (ServiceAccount admission), and the deprecated field serviceAccount counts when the newer one is empty.
 func podSpec(spec map[string]any, namespace string, add func(object.ID)) error {
 	if err := apply(podRules, spec, namespace, add); err != nil {
+		return err
+	}
+	if err := collectSources(ephemeralClaim, spec, namespace, add); err != nil {
 		return err
 	}
 	account, err := path{"serviceAccountName"}.text(spec)

@@ -28,6 +28,7 @@ var (
 	attributesClass       = kind{group: "storage.k8s.io", name: "VolumeAttributesClass", cluster: true}
 	resourceClaim         = kind{group: "resource.k8s.io", name: "ResourceClaim"}
 	resourceClaimTemplate = kind{group: "resource.k8s.io", name: "ResourceClaimTemplate"}
+	snapshot              = kind{group: "snapshot.storage.k8s.io", name: "VolumeSnapshot"}
 	clusterTrustBundle    = kind{group: "certificates.k8s.io", name: "ClusterTrustBundle", cluster: true}
 )
 
