@@ -92,19 +92,20 @@ func pruneOff(f view, _ Stale) *Hold {
 const LeftWhilePruneOff = "it left the source while spec.prune was false"
 
 // unconfirmed: what became stale while pruning was off was, for a Flux user, orphaned on purpose, and an empty
-// directory is more often a mistake than a wish. Neither is deleted without a word from a person.
+// directory is more often a mistake than a wish. Neither is deleted without a word from a person. The former comes first:
+// its message is how the next pass knows the object again, while an empty directory speaks for itself each time.
 func unconfirmed(f view, s Stale) *Hold {
 	switch {
 	case f.Finalizing:
 		return nil
-	case f.Build.EmptyUnproven:
-		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
-			Message: "the path holds no manifests; an intended empty set is a kustomization.yaml with `resources: []`",
-			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
 	case s.WasPruneOff:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
 			Message: LeftWhilePruneOff,
 			Until:   "it is deleted by hand or returns to the source"}
+	case f.Build.EmptyUnproven:
+		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
+			Message: "the path holds no manifests; an intended empty set is a kustomization.yaml with `resources: []`",
+			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
 	}
 	return nil
 }
