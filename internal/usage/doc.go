@@ -9,6 +9,10 @@
 // understood is an error, which the caller has to take for "unknown": naming one user too many delays a deletion, one
 // too few breaks a workload.
 //
-// What lives here is pure: no client, context, clock or logger. Listing the users, deciding about a deletion, and
-// references out of custom resources by exact match of a name don't belong here.
+// Besides workloads, every other object that the caller lists counts as a user while it exists: an Ingress of its
+// certificate, a service account of its pull secrets and role bindings, a custom resource of the pod specs in it and of
+// every object with a hash in its name that it mentions.
+//
+// What lives here is pure: no client, context, clock or logger. Listing the users and deciding about a deletion don't
+// belong here.
 package usage

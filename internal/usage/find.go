@@ -35,6 +35,8 @@ const (
 	whyJob      = "unfinished job"
 	whyOther    = "refers to it"
 	whyClaims   = "claim template"
+	whyMentions = "names it"
+	whyBound    = "has its rights"
 )
 
 // Find returns, for every target that is in use, its users, sorted and each of them once. Targets without a user have
@@ -48,25 +50,36 @@ func Find(targets object.Set, live Live) (map[object.ID][]User, error) {
 	s.findPaused()
 	users := map[object.ID][]User{}
 	for _, u := range live {
-		refs, why, err := s.pins(u)
-		if err != nil {
+		if err := s.addUser(u, targets, users); err != nil {
 			problems = append(problems, &MalformedError{ID: object.IDOf(u), Err: err})
 		}
-		user := User{ID: object.IDOf(u), Controller: controllerOf(u), Why: why}
-		for _, target := range refs {
+	}
+	problems = append(problems, s.findBindings(targets, users)...)
+	for target, list := range users {
+		users[target] = once(list)
+	}
+	return users, joined(problems)
+}
+
+// addUser enters an object as a user of every target that it needs.
+func (s *scene) addUser(u *unstructured.Unstructured, targets object.Set, users map[object.ID][]User) error {
+	refs, why, err := s.pins(u)
+	user := User{ID: object.IDOf(u), Controller: controllerOf(u)}
+	enter := func(ids []object.ID, why string) {
+		user.Why = why
+		for _, target := range ids {
 			// An object that names itself is no reason to keep it.
 			if targets.Has(target) && target != user.ID {
 				users[target] = append(users[target], user)
 			}
 		}
-		for _, target := range claimsOf(u, targets) {
-			users[target] = append(users[target], User{ID: user.ID, Controller: user.Controller, Why: whyClaims})
-		}
 	}
-	for target, list := range users {
-		users[target] = once(list)
+	enter(refs, why)
+	enter(claimsOf(u, targets), whyClaims)
+	if !isKnown(u) {
+		enter(mentions(u, targets), whyMentions)
 	}
-	return users, joined(problems)
+	return err
 }
 
 // scene is what has to be known about all objects before a single one can be judged.

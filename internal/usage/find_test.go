@@ -230,3 +230,65 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
+
+func TestFindMentions(t *testing.T) {
+	const name = "app-g5b2m5gtd8"
+	hashed := object.ID{Kind: "ConfigMap", Namespace: "shop", Name: name}
+	targets := object.NewSet(cfg, hashed)
+	tests := map[string]struct {
+		doc  string
+		want bool
+	}{
+		"anywhere":            {doc: "apiVersion: x/v1\nkind: Y\nmetadata: {name: y}\nspec: {a: [{b: " + name + "}]}", want: true},
+		"from cluster scope":  {doc: "apiVersion: x/v1\nkind: Y\nmetadata: {name: y, namespace: ''}\nspec: {a: " + name + "}", want: true},
+		"in a longer text":    {doc: "apiVersion: x/v1\nkind: Y\nmetadata: {name: y}\nspec: {a: see " + name + "}"},
+		"without a hash":      {doc: "apiVersion: x/v1\nkind: Y\nmetadata: {name: y}\nspec: {a: cfg}"},
+		"in another":          {doc: "apiVersion: x/v1\nkind: Y\nmetadata: {name: y, namespace: other}\nspec: {a: " + name + "}"},
+		"kind with own rules": {doc: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: y}\nspec: {a: " + name + "}"},
+		"itself":              {doc: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}"},
+	}
+	for text, tt := range tests {
+		got, err := usage.Find(targets, objects(t, tt.doc))
+		if err != nil || (len(got[hashed]) == 1) != tt.want || len(got[cfg]) != 0 {
+			t.Errorf("%s: users %v (%v), want some: %v", text, got, err, tt.want)
+		}
+	}
+}
+
+func TestHasHashSuffix(t *testing.T) {
+	for name, want := range map[string]bool{
+		"app-g5b2m5gtd8": true, "app-42m88h2ktf": true, "app": false, "app-0000000000": false, "web-6d4c5f7b8c-x7k2p": false,
+		"app-g5b2m5gtd": false, "app-g5b2m5gtd82": false, "g5b2m5gtd8": false,
+	} {
+		if got := usage.HasHashSuffix(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestFindRights(t *testing.T) {
+	const rbac = "apiVersion: rbac.authorization.k8s.io/v1\n"
+	live := objects(t,
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: kept}\nimagePullSecrets: [{name: pull}]",
+		rbac+"kind: RoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}\nsubjects: [{kind: User, name: u}, {kind: ServiceAccount, name: kept, namespace: shop}]",
+		rbac+"kind: RoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: c}\nsubjects: [{kind: ServiceAccount, name: gone, namespace: shop}]",
+	)
+	id := func(kind, namespace, name string) object.ID {
+		return object.ID{Group: "rbac.authorization.k8s.io", Kind: kind, Namespace: namespace, Name: name}
+	}
+	pull := object.ID{Kind: "Secret", Namespace: "shop", Name: "pull"}
+	want := map[object.ID]string{
+		pull: "ServiceAccount/shop/kept", id("RoleBinding", "shop", "a"): "ServiceAccount/shop/kept",
+		id("Role", "shop", "r"): "RoleBinding/shop/a", id("ClusterRole", "", "c"): "RoleBinding/shop/b",
+	}
+	targets := object.NewSet(pull, id("RoleBinding", "shop", "a"), id("RoleBinding", "shop", "b"), id("Role", "shop", "r"), id("ClusterRole", "", "c"))
+	got, err := usage.Find(targets, live)
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("users %v (%v), want %v", got, err, want)
+	}
+	for target, user := range want {
+		if lines := usage.Summary(got[target]); len(lines) != 1 || lines[0] != user {
+			t.Errorf("%s: users %q, want %s", target, lines, user)
+		}
+	}
+}

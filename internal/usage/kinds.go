@@ -26,12 +26,13 @@ var usable = func() map[schema.GroupKind]bool {
 	for _, k := range []kind{
 		configMap, secret, serviceAccount, claim, service, endpoints, priorityClass, podGroup, runtimeClass,
 		storageClass, attributesClass, resourceClaim, resourceClaimTemplate, clusterTrustBundle, snapshot,
+		role, roleBinding, clusterRole, clusterRoleBinding,
 	} {
 		kinds[schema.GroupKind{Group: k.group, Kind: k.name}] = true
 	}
 	return kinds
 }()
 
-// CanBeUsed tells whether an object of this kind can be in use at all. When it says no for every stale object, nothing
-// needs to be listed.
-func CanBeUsed(id object.ID) bool { return usable[id.GroupKind()] }
+// CanBeUsed tells whether the object can be in use at all: some rule finds references to its kind, or it has a name with a
+// hash, which custom resources are searched for. When it says no for every stale object, nothing needs to be listed.
+func CanBeUsed(id object.ID) bool { return usable[id.GroupKind()] || HasHashSuffix(id.Name) }

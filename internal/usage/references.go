@@ -63,8 +63,10 @@ func collect(u *unstructured.Unstructured, add func(object.ID)) error {
 	if err := apply(objectRules[gk], u.Object, namespace, add); err != nil {
 		return err
 	}
-	if err := collectServices(u, add); err != nil {
-		return err
+	for _, qualified := range []func(*unstructured.Unstructured, func(object.ID)) error{collectServices, collectRole} {
+		if err := qualified(u, add); err != nil {
+			return err
+		}
 	}
 	if p, ok := claimSpecs[gk]; ok {
 		if err := collectSources(p, u.Object, namespace, add); err != nil {
@@ -74,10 +76,19 @@ func collect(u *unstructured.Unstructured, add func(object.ID)) error {
 	if p, ok := templates[gk]; ok {
 		return p.maps(u.Object, func(spec map[string]any) error { return podSpec(spec, namespace, add) })
 	}
-	if _, ok := objectRules[gk]; !ok {
+	if !isKnown(u) {
 		foreign(u.Object, namespace, add)
 	}
 	return nil
+}
+
+// isKnown tells whether there are rules for the kind, which then say all there is to say about it.
+func isKnown(u *unstructured.Unstructured) bool {
+	gk := u.GroupVersionKind().GroupKind()
+	_, isTemplate := templates[gk]
+	_, hasRules := objectRules[gk]
+	_, hasService := serviceRefs[gk]
+	return isTemplate || hasRules || hasService || gk == gateway || isBinding(gk)
 }
 
 // defaultAccount is the service account of pods that name none.
