@@ -80,6 +80,14 @@ func firstHold(guards []guard, v view, s Stale) *Hold {
 	return nil
 }
 
+// hold is the verdict of all guards: nil when the object may be deleted.
+func (v view) hold(s Stale) *Hold {
+	if hold := firstHold(beforeSeen, v, s); hold != nil {
+		return hold
+	}
+	return firstHold(afterSeen, v, s)
+}
+
 // pruneOff: with spec.prune false nothing is deleted; the entry stays, so that nothing is forgotten.
 func pruneOff(f view, _ Stale) *Hold {
 	if f.Policy.Prune {
@@ -219,7 +227,7 @@ func blocksLaterWaves(f Facts, s Stale) bool {
 	switch {
 	case s.Seen.Presence != Present, s.Refused != nil:
 		return false
-	case dropped(f, s) != nil, s.Seen.DisabledBy != "":
+	case dropped(f, s) != nil, s.Seen.DisabledBy != "", firstHold(beforeSeen, view{Facts: f}, s) != nil:
 		return false
 	case !s.Seen.DeletedAt.IsZero():
 		return f.Now.Before(s.Seen.DeletedAt.Add(f.Policy.Timeout))

@@ -84,15 +84,11 @@ func Prune(f Facts) Plan {
 	var p Plan
 	v := newView(f)
 	for _, s := range sorted(f.Stale) {
-		if hold := firstHold(beforeSeen, v, s); hold != nil {
-			p.Retain = append(p.Retain, Retention{ID: s.ID, Hold: *hold})
-			continue
-		}
 		if drop := dropped(f, s); drop != nil {
 			p.Drop = append(p.Drop, *drop)
 			continue
 		}
-		if hold := firstHold(afterSeen, v, s); hold != nil {
+		if hold := v.hold(s); hold != nil {
 			p.Retain = append(p.Retain, Retention{ID: s.ID, Hold: *hold})
 			continue
 		}
@@ -102,9 +98,12 @@ func Prune(f Facts) Plan {
 	return p
 }
 
-// dropped tells whether the entry leaves the inventory without a deletion: the object is gone or is someone else's.
+// dropped tells whether the entry leaves the inventory without a deletion: the object is known to be gone or to be
+// someone else's. No policy bears on that: there is nothing to keep.
 func dropped(f Facts, s Stale) *Drop {
 	switch {
+	case s.Seen.Presence == Unknown:
+		return nil
 	case s.Seen.Presence == Absent:
 		return &Drop{ID: s.ID, Reason: Gone}
 	case s.Seen.OwnerName != f.Owner.Name || s.Seen.OwnerNamespace != f.Owner.Namespace:
@@ -157,12 +156,14 @@ func sorted(stale []Stale) []Stale {
 }
 
 // NeedObservation returns the stale objects about which nothing but a look at them can decide. The others are held by
-// policy or by the state of the rollout, and reading them would be a waste.
+// policy or by the state of the rollout, and reading them would be a waste. One that waits for a person is read, since the
+// person may have deleted it by hand.
 func NeedObservation(f Facts) []object.ID {
 	v := newView(f)
 	var ids []object.ID
 	for _, s := range sorted(f.Stale) {
-		if hold := firstHold(beforeSeen[:len(beforeSeen)-1], v, s); hold == nil {
+		hold := firstHold(beforeSeen[:len(beforeSeen)-1], v, s)
+		if hold == nil || (hold.Reason == v1.RetainedAwaitingConfirmation && s.WasPruneOff) {
 			ids = append(ids, s.ID)
 		}
 	}
