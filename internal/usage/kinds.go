@@ -20,19 +20,19 @@ var UserKinds = []schema.GroupVersionKind{
 	{Group: "batch", Version: "v1", Kind: "Job"},
 }
 
-// usable are the kinds that some rule of this package can find a reference to.
+// usable are the kinds that something of UserKinds can refer to.
 var usable = func() map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, k := range []kind{
 		configMap, secret, serviceAccount, claim, service, endpoints, priorityClass, podGroup, runtimeClass,
 		storageClass, attributesClass, resourceClaim, resourceClaimTemplate, clusterTrustBundle, snapshot,
-		role, roleBinding, clusterRole, clusterRoleBinding,
 	} {
 		kinds[schema.GroupKind{Group: k.group, Kind: k.name}] = true
 	}
 	return kinds
 }()
 
-// CanBeUsed tells whether the object can be in use at all: some rule finds references to its kind, or it has a name with a
-// hash, which custom resources are searched for. When it says no for every stale object, nothing needs to be listed.
-func CanBeUsed(id object.ID) bool { return usable[id.GroupKind()] || HasHashSuffix(id.Name) }
+// CanBeUsed tells whether a workload can refer to an object of this kind at all. When it says no for every stale object,
+// nothing needs to be listed. Roles and their bindings are not meant: only a service account uses them, which is no
+// workload, so Find tells about them what the objects at hand say, and all Pods of a cluster would add nothing.
+func CanBeUsed(id object.ID) bool { return usable[id.GroupKind()] }
