@@ -18,7 +18,7 @@ type guard struct {
 // view is the facts together with what follows from all stale objects at once.
 type view struct {
 	Facts
-	// blockers are the custom resources that later waves of the deletion wait for.
+	// blockers are the objects that later waves of the deletion wait for, in the order of deletion.
 	blockers []object.ID
 	// inside has, for each namespace, the first object that is wanted in it or stale and not gone.
 	inside map[string]object.ID
@@ -38,11 +38,11 @@ func newView(f Facts) view {
 		if s.Seen.Presence != Absent {
 			note(s.ID)
 		}
-		if waveOf(s.ID) == waveCustomResources && blocksLaterWaves(f, s) {
+		if waveOf(s.ID).isAwaited() && blocksLaterWaves(f, s) {
 			v.blockers = append(v.blockers, s.ID)
 		}
 	}
-	slices.SortFunc(v.blockers, object.Compare)
+	slices.SortFunc(v.blockers, compareDeletion)
 	return v
 }
 
@@ -212,27 +212,28 @@ func untilUnused(reason v1.RetentionReason) string {
 }
 
 // earlierWave: custom resources go first and are awaited, so that their operator is still there for their
-// finalizers. The wait is bounded by the timeout.
+// finalizers, and child Kustomizations before the accounts and roles that they delete with. The wait is bounded by the timeout.
 func earlierWave(f view, s Stale) *Hold {
-	if waveOf(s.ID) == waveCustomResources || len(f.blockers) == 0 {
+	if len(f.blockers) == 0 || waveOf(s.ID) <= waveOf(f.blockers[0]) {
 		return nil
 	}
 	first := f.blockers[0].String()
 	return &Hold{Reason: v1.RetainedTerminating, Message: first + " is deleted first", Until: first + " is gone"}
 }
 
-// blocksLaterWaves tells whether a custom resource is one that will be deleted, or is on its way out within the timeout.
+// blocksLaterWaves tells whether an object is one that will be deleted, or is on its way out within the timeout.
 // One that stays for reasons of its own blocks nothing: a refused deletion never stops the others.
 func blocksLaterWaves(f Facts, s Stale) bool {
-	switch {
-	case s.Seen.Presence != Present, s.Refused != nil:
+	switch alone := (view{Facts: f}); {
+	case s.Seen.Presence != Present, s.Refused != nil, dropped(f, s) != nil, s.Seen.DisabledBy != "":
 		return false
-	case dropped(f, s) != nil, s.Seen.DisabledBy != "", firstHold(beforeSeen, view{Facts: f}, s) != nil:
+	case firstHold(beforeSeen, alone, s) != nil:
 		return false
 	case !s.Seen.DeletedAt.IsZero():
 		return f.Now.Before(s.Seen.DeletedAt.Add(f.Policy.Timeout))
+	default:
+		return alone.hold(s) == nil
 	}
-	return true
 }
 
 // deleteRefused: a refused deletion is tried again, at the retry interval and not at every look.

@@ -47,8 +47,30 @@ var waveOfKind = map[string]wave{
 	"PersistentVolumeClaim":            waveConfig,
 }
 
-// waveOf puts an object into its wave. Custom resources are told by their group: built-in ones have none, or one
-// without a dot, or one under k8s.io.
+// builtinGroups are the groups with a dot in their name that the API server itself serves. Every other one, also under
+// k8s.io (Gateway API, volume snapshots), is some controller's, which has to be there for the finalizers.
+var builtinGroups = map[string]bool{
+	"admissionregistration.k8s.io": true,
+	"apiextensions.k8s.io":         true,
+	"apiregistration.k8s.io":       true,
+	"authentication.k8s.io":        true,
+	"authorization.k8s.io":         true,
+	"certificates.k8s.io":          true,
+	"coordination.k8s.io":          true,
+	"discovery.k8s.io":             true,
+	"events.k8s.io":                true,
+	"flowcontrol.apiserver.k8s.io": true,
+	"internal.apiserver.k8s.io":    true,
+	"networking.k8s.io":            true,
+	"node.k8s.io":                  true,
+	"rbac.authorization.k8s.io":    true,
+	"resource.k8s.io":              true,
+	"scheduling.k8s.io":            true,
+	"storage.k8s.io":               true,
+	"storagemigration.k8s.io":      true,
+}
+
+// waveOf puts an object into its wave. Custom resources are told by their group.
 func waveOf(id object.ID) wave {
 	if isCustom(id.Group) {
 		if id.Kind == "Kustomization" && id.Group == "kustomize.toolkit.fluxcd.io" {
@@ -69,9 +91,10 @@ func waveOf(id object.ID) wave {
 	return waveOther
 }
 
-func isCustom(group string) bool {
-	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
-}
+func isCustom(group string) bool { return strings.Contains(group, ".") && !builtinGroups[group] }
+
+// isAwaited tells whether later waves wait until the objects of a wave are gone: what has finalizers that need the rest.
+func (w wave) isAwaited() bool { return w == waveCustomResources || w == waveKustomizations }
 
 // IsDefinition tells whether the object is a CustomResourceDefinition.
 func IsDefinition(id object.ID) bool {
