@@ -36,6 +36,7 @@ const (
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	s := &scenario{t: t, namespace: newNamespace(t), git: gitserver.New(t.TempDir())}
+	t.Cleanup(func() { releaseAll(t, s.namespace) })
 	if err := s.git.Start(); err != nil {
 		t.Fatal(err)
 	}
