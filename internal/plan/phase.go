@@ -21,10 +21,14 @@ type Want struct {
 //
 // A build that renders other objects, or a changed spec, interrupts the verification of the former one at once and starts
 // its own. A build that renders the same objects interrupts nothing: it takes over the running verification, its
-// deadline and its verdict; only the revision moves. A request starts a verification over that is running or failed.
+// deadline and its verdict; only the revision moves. That holds, too, when it had to wait first: in a monorepo every
+// commit makes dependents wait. A request starts a verification over that is running or failed.
 func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
-	next := *prev.DeepCopy()
 	same := prev.Wanted != nil && prev.Wanted.Digest == want.Digest && prev.WantedGeneration == want.Generation
+	if same && prev.Phase == v1.PhaseWaiting {
+		prev = enter(prev, phaseBeforeWait(prev), now)
+	}
+	next := *prev.DeepCopy()
 	unsettled := prev.Phase != v1.PhaseHealthy && prev.Phase != v1.PhasePruning
 	if same && (!want.Requested || !unsettled) && prev.Phase != v1.PhaseRefused && prev.Phase != v1.PhaseWaiting {
 		next.Wanted.Revision = want.Revision
@@ -36,6 +40,20 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.Culprits = nil
 	next.Verified = same && prev.Verified
 	return enter(next, v1.PhaseApplying, now)
+}
+
+// phaseBeforeWait is the phase that a wait interrupted, as the traces of it tell: what runs, its verdict and its deadline.
+// A failed verification is one whose deadline passed or whose next look fails it again.
+func phaseBeforeWait(r v1.RolloutStatus) v1.Phase {
+	switch {
+	case r.Running == nil || r.Running.Digest != r.Wanted.Digest:
+		return v1.PhaseWaiting
+	case r.Deadline != nil:
+		return v1.PhaseVerifying
+	case r.Verified:
+		return v1.PhaseHealthy
+	}
+	return v1.PhaseWaiting
 }
 
 // Refuse returns the rollout of a revision that could not be built or applied; nothing of it was verified.
