@@ -22,11 +22,11 @@ import (
 func objectsOf(rendered resmap.ResMap) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, r := range rendered.Resources() {
-		text, err := r.AsYAML()
+		data, err := r.MarshalJSON()
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", r.CurId(), err)
 		}
-		u, err := decode(text)
+		u, err := decodeJSON(data)
 		if err != nil {
 			return nil, fmt.Errorf("decode %s: %w", r.CurId(), err)
 		}
@@ -39,12 +39,17 @@ func objectsOf(rendered resmap.ResMap) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// decode reads one YAML document such that numbers are those of the Kubernetes API: int64 or float64.
+// decode reads one YAML document.
 func decode(text []byte) (*unstructured.Unstructured, error) {
 	data, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return nil, err
 	}
+	return decodeJSON(data)
+}
+
+// decodeJSON reads an object such that its numbers are those of the Kubernetes API: int64 or float64.
+func decodeJSON(data []byte) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(data, &u.Object); err != nil {
 		return nil, err
