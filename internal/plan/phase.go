@@ -100,10 +100,11 @@ func Judge(r v1.RolloutStatus, v Verdict, now time.Time, timeout time.Duration) 
 	switch {
 	case v == Healthy:
 		r.Deadline = nil
-		if !r.Verified || r.LastHealthy == nil || r.LastHealthy.Digest != r.Wanted.Digest {
-			r.LastHealthy = &v1.RevisionDigest{Digest: r.Wanted.Digest, At: stamp(now)}
+		healthy := v1.RevisionDigest{Revision: r.Wanted.Revision, Digest: r.Wanted.Digest, At: stamp(now)}
+		if r.Verified && r.LastHealthy != nil && r.LastHealthy.Digest == healthy.Digest {
+			healthy.At = r.LastHealthy.At
 		}
-		r.LastHealthy.Revision = r.Wanted.Revision
+		r.LastHealthy = &healthy
 		r.Verified = true
 		return enter(r, v1.PhaseHealthy, now)
 	case r.Phase == v1.PhaseHeld:
