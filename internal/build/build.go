@@ -1,12 +1,14 @@
 package build
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/fluxcd/pkg/kustomize"
+	securefs "github.com/fluxcd/pkg/kustomize/filesys"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -19,7 +21,9 @@ import (
 
 // Options are the settings of the controller that shape a build.
 type Options struct {
-	// NoRemoteBases refuses resources that are not in the artifact, before anything is fetched.
+	// NoRemoteBases refuses resources that are not in the artifact, before anything is fetched. Without it kustomize runs
+	// git, and what a remote base refers to in turn is not looked at before: a process that runs builds of others
+	// should set GIT_ALLOW_PROTOCOL to "https:ssh", so that git clones nothing from its disk.
 	NoRemoteBases bool
 }
 
@@ -155,6 +159,10 @@ func (b *builder) overlay() (overlay, bool, error) {
 		manifest, file, action, err = generator.GenerateManifest(b.dir)
 		return err
 	})
+	var constraint *securefs.ConstraintError
+	if errors.As(err, &constraint) {
+		return overlay{}, false, &OutsideError{Path: relative(b.root, constraint.Path)}
+	}
 	if err != nil {
 		return overlay{}, false, scrubbed("", err, b.root)
 	}

@@ -2,6 +2,8 @@ package build_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -285,6 +287,7 @@ func TestErrors(t *testing.T) {
 			want: []string{"a.yaml"}},
 		"link chain outside": {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml", "b.yaml": "-> ../x/../../etc/passwd"},
 			is: as[*build.ObjectError], want: []string{"a.yaml"}},
+		"kustomization file outside":   {files: files{"kustomization.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"kustomization.yaml"}},
 		"link to nothing":              {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml"}, is: as[*build.ObjectError], want: []string{"a.yaml"}},
 		"link outside, generated":      {files: files{"a.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"a.yaml"}},
 		"linked dir, generated":        {files: files{"sub/d": "-> /etc"}, is: as[*build.OutsideError], want: []string{"sub/d", "/etc"}},
@@ -368,5 +371,28 @@ func TestNoRemoteBases(t *testing.T) {
 				t.Errorf("%T: %v", err, err)
 			}
 		})
+	}
+}
+
+// TestRemoteFile: what is fetched is said, since the same artifact may render to something else next time.
+func TestRemoteFile(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/b.yaml" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(cm("b")))
+	}))
+	defer server.Close()
+	root := write(t, files{
+		"good/kustomization.yaml": "resources: [a.yaml, '" + server.URL + "/b.yaml']", "good/a.yaml": cm("a"),
+		"bad/kustomization.yaml": "resources: ['" + server.URL + "/c.yaml']",
+	})
+	got, err := build.Build(root, at("good"), build.Options{})
+	if err != nil || !slices.Equal(ids(got), []string{"ConfigMap/shop/a", "ConfigMap/shop/b"}) || !got.Remote {
+		t.Errorf("%q, remote %v, %v", ids(got), got.Remote, err)
+	}
+	if _, err := build.Build(root, at("bad"), build.Options{}); !as[*build.Error](err) || !strings.Contains(err.Error(), "404") {
+		t.Errorf("%T: %v", err, err)
 	}
 }
