@@ -120,7 +120,13 @@ func unconfirmed(f view, s Stale) *Hold {
 
 // superseded: a newer artifact than the one that was built may have the object again.
 func superseded(f view, _ Stale) *Hold {
-	if f.Finalizing || f.Build.Revision == f.Build.Newest {
+	switch {
+	case f.Finalizing:
+		return nil
+	case f.Build.Revision == "" || f.Build.Newest == "":
+		return &Hold{Reason: v1.RetainedSuperseded, Message: "the newest revision of the source is not known",
+			Until: "it is known and built"}
+	case f.Build.Revision == f.Build.Newest:
 		return nil
 	}
 	return &Hold{Reason: v1.RetainedSuperseded, Message: "the source has " + f.Build.Newest,
@@ -166,10 +172,10 @@ func terminating(_ view, s Stale) *Hold {
 
 // protected: some Namespaces are never pruned, others not while something in them is wanted or still ours.
 func protected(f view, s Stale) *Hold {
-	if s.ID.Group != "" || s.ID.Kind != "Namespace" {
+	if !isNamespace(s.ID) {
 		return nil
 	}
-	if isSystemNamespace(f.Owner, s.ID.Name) {
+	if isSystemNamespace(f.Owner, s.ID) {
 		return &Hold{Reason: v1.RetainedProtected, Message: "this Namespace is never pruned",
 			Until: "it is deleted by hand"}
 	}
@@ -180,8 +186,11 @@ func protected(f view, s Stale) *Hold {
 	return nil
 }
 
-func isSystemNamespace(o Owner, name string) bool {
-	return name == "default" || strings.HasPrefix(name, "kube-") || name == o.Namespace || name == o.ControllerNamespace
+func isNamespace(id object.ID) bool { return id.Group == "" && id.Kind == "Namespace" }
+
+func isSystemNamespace(o Owner, id object.ID) bool {
+	return isNamespace(id) && (id.Name == "default" || strings.HasPrefix(id.Name, "kube-") ||
+		id.Name == o.Namespace || id.Name == o.ControllerNamespace)
 }
 
 // inUse: what runs pins what it refers to, whoever owns it. Users that could not be listed count as users. A

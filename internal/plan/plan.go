@@ -130,10 +130,20 @@ func (p Plan) nextLook(f Facts) time.Duration {
 	if len(p.Delete) > 0 {
 		shorten(afterDelete)
 	}
+	refusedAt := map[object.ID]time.Time{}
+	for _, s := range f.Stale {
+		if s.Refused != nil {
+			refusedAt[s.ID] = s.Refused.At
+		}
+	}
 	for _, r := range p.Retain {
-		shorten(recheck[r.Reason])
-		if r.Reason == v1.RetainedDeleteFailed {
-			shorten(f.Policy.RetryInterval)
+		switch {
+		case r.Reason == v1.RetainedDeleteFailed:
+			shorten(refusedAt[r.ID].Add(f.Policy.RetryInterval).Sub(f.Now))
+		case r.Reason == v1.RetainedProtected && len(r.Users) > 0:
+			shorten(recheck[v1.RetainedInUse]) // a definition: its custom resources may go at any time
+		default:
+			shorten(recheck[r.Reason])
 		}
 	}
 	return next
