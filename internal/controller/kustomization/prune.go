@@ -75,11 +75,21 @@ func (p *pass) facts(ctx context.Context) (f plan.Facts, overtaken bool, err err
 	if err != nil {
 		return f, false, err
 	}
-	if newest := artifactOf(source); newest != nil {
-		f.Build.Newest = newest.Revision
-	}
+	f.Build.Newest = p.newest(artifactOf(source))
 	p.look(ctx, &f)
 	return f, false, nil
+}
+
+// newest names what the source offers now; empty when it offers nothing, since then the newest revision is not known. An
+// artifact of the same revision may differ: what the source includes or ignores can change without a commit.
+func (p *pass) newest(offered *meta.Artifact) string {
+	switch {
+	case offered == nil:
+		return ""
+	case offered.Revision == p.artifact.Revision && offered.Digest != p.artifact.Digest:
+		return offered.Revision + " as " + offered.Digest
+	}
+	return offered.Revision
 }
 
 // knownFacts are the facts that need no look at the cluster.
