@@ -24,11 +24,11 @@ build: bin/holdfast bin/devcluster ## Build bin/holdfast and bin/devcluster (the
 # The Go build cache knows what has changed, so both are always given to it.
 .PHONY: bin/holdfast
 bin/holdfast: ## Build the controller and command line
-	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $@ ./cmd/holdfast
+	$(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o $@ ./cmd/holdfast
 
 .PHONY: bin/devcluster
 bin/devcluster: ## Build the embedded Kubernetes
-	cd devcluster && $(GO) build -trimpath -ldflags "-s -w" -o ../$@ .
+	cd devcluster && $(GO) build -ldflags "-s -w" -o ../$@ .
 
 .PHONY: demo
 demo: build ## Show a broken rollout that loses nothing, on the embedded Kubernetes
