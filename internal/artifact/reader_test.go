@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -250,8 +251,8 @@ func TestAnswersOfTheServer(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; tt.answer(w, r) }))
+			var asked atomic.Int32
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1); tt.answer(w, r) }))
 			defer s.Close()
 			dir := t.TempDir()
 			err := NewReader(ReaderOptions{}).Fetch(t.Context(), &meta.Artifact{URL: s.URL, Digest: sha(content)}, dir)
@@ -259,8 +260,8 @@ func TestAnswersOfTheServer(t *testing.T) {
 			if err == nil || errors.Is(err, ErrNotFound) != tt.wantNotFound || errors.As(err, &transient) != tt.wantTransient {
 				t.Errorf("error %v, want not found %v, transient %v", err, tt.wantNotFound, tt.wantTransient)
 			}
-			if asked != 1 {
-				t.Errorf("asked %d times, want once", asked)
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times, want once", n)
 			}
 			wantEmpty(t, dir)
 		})

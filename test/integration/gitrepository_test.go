@@ -67,6 +67,7 @@ func (s *sourceScenario) restart() {
 	s.t.Helper()
 	s.holdfast.stop(s.t)
 	s.holdfast = runHoldfast(s.t, s.namespace, s.options)
+	s.deleteAtEnd()
 }
 
 func (s *sourceScenario) commit(files map[string]string, message string) string {
@@ -78,8 +79,7 @@ func (s *sourceScenario) commit(files map[string]string, message string) string 
 	return sha
 }
 
-// follow creates a GitRepository that follows main. Deletion at the end waits for its finalizer, so that the namespace
-// can go after the controller has ended.
+// follow creates a GitRepository that follows main.
 func (s *sourceScenario) follow(change func(*sourcev1.GitRepositorySpec)) {
 	s.t.Helper()
 	o := &sourcev1.GitRepository{
@@ -93,15 +93,24 @@ func (s *sourceScenario) follow(change func(*sourcev1.GitRepositorySpec)) {
 		change(&o.Spec)
 	}
 	create(s.t, o)
+	s.deleteAtEnd()
+}
+
+// deleteAtEnd deletes the GitRepository when the test ends and waits for its finalizer. It is called after each start of
+// the controllers, so that it runs before they end.
+func (s *sourceScenario) deleteAtEnd() {
 	s.t.Cleanup(func() {
 		// The test's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
 		defer cancel()
-		if err := client.IgnoreNotFound(kube.Delete(ctx, o)); err != nil {
-			s.t.Errorf("delete the GitRepository: %v", err)
-		}
-		for kube.Get(ctx, client.ObjectKeyFromObject(o), o) == nil {
+		o := &sourcev1.GitRepository{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "app"}}
+		err := kube.Delete(ctx, o)
+		for err == nil {
 			time.Sleep(pollInterval)
+			err = kube.Get(ctx, client.ObjectKeyFromObject(o), o)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			s.t.Errorf("delete the GitRepository: %v", err)
 		}
 	})
 }
