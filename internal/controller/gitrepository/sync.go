@@ -3,6 +3,7 @@ package gitrepository
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -105,7 +106,7 @@ func (r *reconciler) publish(ctx context.Context, repository *sourcev1.GitReposi
 		Slot: slotOf(repository), Name: s.Commit, Revision: s.Revision, Files: files,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fetchFailed(sourcev1.GitOperationFailedReason, errors.New("archive "+s.Revision+": not done in the time allowed; raise spec.timeout"))
+		return nil, fetchFailed(sourcev1.GitOperationFailedReason, fmt.Errorf("archive %s: %w; raise spec.timeout", s.Revision, git.ErrTimeout))
 	}
 	if err != nil {
 		return nil, storageFailed(sourcev1.ArchiveOperationFailedReason, err)

@@ -69,7 +69,7 @@ func (r *Remote) Fetch(ctx context.Context, ref Reference, tempDir string) (_ *S
 	s.Commit, s.Revision = commit.Hash.String(), ref.Revision(commit.Hash.String())
 	s.Subject, _, _ = strings.Cut(strings.TrimSpace(commit.Message), "\n")
 	if s.Tree, err = readTree(ctx, s.storage, commit); err != nil {
-		return nil, &Error{Reason: ReasonOperationFailed, Doing: fmt.Sprintf("read %s of %s", s.Revision, r.shown), Err: err}
+		return nil, &Error{Reason: ReasonOperationFailed, Doing: fmt.Sprintf("read %s of %s", s.Revision, r.address), Err: err}
 	}
 	return s, nil
 }
@@ -81,9 +81,9 @@ func (r *Remote) get(ctx context.Context, ref Reference, s *filesystem.Storage) 
 	err := r.fetch(ctx, s, 1, ref.name()+":"+fetched.String())
 	var noMatch gogit.NoMatchingRefSpecError
 	if errors.As(err, &noMatch) {
-		return nil, missing(ref, r.shown)
+		return nil, missing(ref, r.address)
 	}
-	doing := fmt.Sprintf("fetch %s from %s", ref, r.shown)
+	doing := fmt.Sprintf("fetch %s from %s", ref, r.address)
 	if err != nil {
 		return nil, classify(ctx, doing, err)
 	}
@@ -113,15 +113,15 @@ func (r *Remote) getCommit(ctx context.Context, ref Reference, s *filesystem.Sto
 	}
 	var noMatch gogit.NoMatchingRefSpecError
 	if errors.As(err, &noMatch) {
-		return nil, missing(ref, r.shown)
+		return nil, missing(ref, r.address)
 	}
-	doing := fmt.Sprintf("fetch %s from %s", ref, r.shown)
+	doing := fmt.Sprintf("fetch %s from %s", ref, r.address)
 	if err != nil {
 		return nil, classify(ctx, doing, err)
 	}
 	commit, err := object.GetCommit(s, hash)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		return nil, missing(ref, r.shown)
+		return nil, missing(ref, r.address)
 	}
 	if err != nil {
 		return nil, classify(ctx, doing, err)

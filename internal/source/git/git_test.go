@@ -3,7 +3,10 @@ package git_test
 import (
 	"context"
 	"errors"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -287,9 +290,59 @@ func TestFailures(t *testing.T) {
 }
 
 func TestInvalidURLs(t *testing.T) {
-	for _, url := range []string{"ssh://git@host/repo", "https://", "://x", "https://user:s3cr3t@ho st/x", "file:///etc", "git@host:repo"} {
+	for _, url := range []string{"ssh://git@host/repo", "https://", "://x", "https://user:s3cr3t@ho st/x", "file:///etc", "git@host:repo",
+		"https://host/repo?token=s3cr3t", "https://host/repo#s3cr3t"} {
 		_, err := git.NewRemote(url, git.Auth{}, nil)
 		wantReason(t, err, git.ReasonURLInvalid)
+	}
+}
+
+// TestLargeFiles: files that are streamed from disk, and ones that the pack holds as a difference, arrive whole.
+func TestLargeFiles(t *testing.T) {
+	s := serve(t, nil)
+	chance := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 3<<20)
+	for i := range noise {
+		noise[i] = byte(chance.Uint32())
+	}
+	want := map[string]string{"a.bin": string(noise), "b.bin": string(noise) + "more", "c.txt": strings.Repeat("text\n", 500_000), "d": ""}
+	commit(t, s, "main", want)
+	if err := s.Configure(repo, "pack.threads", "1"); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, _ := fetch(t, remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{Branch: "main"})
+	files, err := snapshot.Tree.Files(artifact.Ignore{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		content, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(content)
+		if err := errors.Join(err, content.Close()); err != nil || string(got) != want[f.Path] || f.Size != int64(len(got)) {
+			t.Errorf("%s: %d bytes, %v; want %d", f.Path, len(got), err, len(want[f.Path]))
+		}
+	}
+}
+
+// TestServerErrors: what a broken server says is kept to one line.
+func TestServerErrors(t *testing.T) {
+	page := strings.Repeat("<html>\n", 1000)
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/error/info/refs" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		_, _ = w.Write([]byte(page)) // a client that goes away is not the server's problem
+	}))
+	defer broken.Close()
+	for _, path := range []string{"/error", "/page"} {
+		_, err := remote(t, broken.URL+path, git.Auth{}, nil).Resolve(t.Context(), git.Reference{})
+		wantReason(t, err, git.ReasonOperationFailed)
+		if len(err.Error()) > 600 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("message of %d bytes: %v", len(err.Error()), err)
+		}
 	}
 }
 

@@ -24,8 +24,7 @@ type Auth struct {
 
 // Remote is a repository on a server.
 type Remote struct {
-	address string
-	shown   string
+	address string // without credentials
 	auth    transport.AuthMethod
 	ca      []byte
 }
@@ -43,15 +42,16 @@ func NewRemote(raw string, auth Auth, ca []byte) (*Remote, error) {
 		return nil, invalidURL(fmt.Errorf("scheme %q is not supported", u.Scheme))
 	case u.Hostname() == "":
 		return nil, invalidURL(errors.New("it names no host"))
+	case u.RawQuery != "" || u.Fragment != "":
+		// Git can't use either, and a token in one would end up in messages.
+		return nil, invalidURL(errors.New("it has a query or fragment"))
 	}
 	if auth == (Auth{}) && u.User != nil {
 		auth.Username = u.User.Username()
 		auth.Password, _ = u.User.Password()
 	}
 	u.User = nil
-	shown := *u
-	shown.RawQuery, shown.Fragment = "", "" // a token may be in the query
-	return &Remote{address: u.String(), shown: shown.String(), auth: auth.method(), ca: ca}, nil
+	return &Remote{address: u.String(), auth: auth.method(), ca: ca}, nil
 }
 
 func invalidURL(err error) *Error {
@@ -69,8 +69,8 @@ func (a Auth) method() transport.AuthMethod {
 	}
 }
 
-// String is the URL without anything secret.
-func (r *Remote) String() string { return r.shown }
+// String is the URL without credentials.
+func (r *Remote) String() string { return r.address }
 
 // Resolve asks the remote for the commit that a reference points at. A reference that names a commit is answered
 // without asking.
@@ -81,14 +81,14 @@ func (r *Remote) Resolve(ctx context.Context, ref Reference) (commit string, err
 	if ref.Commit != "" {
 		return ref.Commit, nil
 	}
-	doing := "list references of " + r.shown
+	doing := "list references of " + r.address
 	refs, err := r.git(memory.NewStorage()).ListContext(ctx, &gogit.ListOptions{
 		Auth: r.auth, CABundle: r.ca, PeelingOption: gogit.AppendPeeled,
 	})
 	if err != nil {
 		return "", classify(ctx, doing, err)
 	}
-	return find(refs, ref, r.shown)
+	return find(refs, ref, r.address)
 }
 
 // find picks the commit of a reference. A tag with a message points at an object of its own; the entry with the
