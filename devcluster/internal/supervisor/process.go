@@ -96,9 +96,10 @@ func (p *processes) stop() error {
 
 // failure says in one line that a component ended and why.
 func failure(child *process) error {
-	how := "ended by itself"
+	how := "exit status 0"
 	if child.err != nil {
-		how = "ended with " + child.err.Error()
+		how = child.err.Error()
 	}
-	return fmt.Errorf("component %s %s: %s (log: %s)", child.name, how, child.journal.reason(), child.journal.path)
+	return fmt.Errorf("component %s ended (%s), look into %s; its last error: %s",
+		child.name, how, child.journal.path, child.journal.reason())
 }

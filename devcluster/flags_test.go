@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+)
+
+func TestParseUp(t *testing.T) {
+	for name, test := range map[string]struct {
+		args    []string
+		wantErr string
+		port    int
+	}{
+		"port chosen":     {args: []string{"--dir", "d"}},
+		"port given":      {args: []string{"--dir=d", "--port=6443"}, port: 6443},
+		"no directory":    {args: []string{"--port", "1"}, wantErr: "--dir"},
+		"no port":         {args: []string{"--dir", "d", "--port"}, wantErr: "needs an argument"},
+		"no number":       {args: []string{"--dir", "d", "--port", "http"}, wantErr: "invalid value"},
+		"no such port":    {args: []string{"--dir", "d", "--port", "65536"}, wantErr: "--port"},
+		"negative":        {args: []string{"--dir", "d", "--port", "-1"}, wantErr: "--port"},
+		"stray argument":  {args: []string{"--dir", "d", "6443"}, wantErr: "6443"},
+		"unknown flag":    {args: []string{"--dri", "d"}, wantErr: "--help"},
+		"empty directory": {args: []string{"--dir", ""}, wantErr: "--dir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parseUp(test.args, &bytes.Buffer{})
+			if test.wantErr == "" {
+				if err != nil || o.Dir != "d" || o.Port != test.port {
+					t.Errorf("options %+v, error %v", o, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.wantErr) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, test.wantErr)
+			}
+		})
+	}
+}
+
+func TestHelpNamesEveryAnnotation(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := parseUp([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Fatalf("error %v, want help", err)
+	}
+	for _, word := range []string{"unready", "ready-after", "exit-after", "exit-code", "stop-after", "missing", "crash", "exit0"} {
+		if !strings.Contains(out.String(), word) {
+			t.Errorf("the help does not name %q", word)
+		}
+	}
+}
+
+func TestUnknownCommands(t *testing.T) {
+	for _, args := range [][]string{nil, {"down"}, {"component"}} {
+		if err := run(args, &bytes.Buffer{}); err == nil {
+			t.Errorf("run(%q) succeeded", args)
+		}
+	}
+}
