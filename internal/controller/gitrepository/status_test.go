@@ -27,76 +27,81 @@ func artifactOf(revision string) *meta.Artifact {
 	return &meta.Artifact{Revision: revision, Path: "gitrepository/ns/app/x.tar.gz", Digest: "sha256:x"}
 }
 
+var (
+	good   = outcome{artifact: artifactOf("main@sha1:1"), stored: true}
+	broken = errors.New("broken")
+)
+
+// statusCases are outcomes in a row, and the conditions that the last one leaves.
+var statusCases = map[string]struct {
+	before []outcome
+	last   outcome
+	want   map[string]string
+}{
+	"success": {
+		last: good,
+		want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},
+	},
+	"first fetch fails": {
+		last: outcome{}.failed(fetchFailed("GitOperationFailed", broken)),
+		want: map[string]string{
+			"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
+		},
+	},
+	"a fetch fails while an artifact is stored": {
+		before: []outcome{good},
+		last:   good.failed(fetchFailed("AuthenticationFailed", broken)),
+		want: map[string]string{
+			"Ready": "False AuthenticationFailed", "FetchFailed": "True AuthenticationFailed",
+			"Reconciling": "True ProgressingWithRetry", "ArtifactInStorage": "True Succeeded",
+		},
+	},
+	"a fetch fails and the artifact is lost": {
+		before: []outcome{good},
+		last:   outcome{artifact: good.artifact}.failed(fetchFailed("GitOperationFailed", broken)),
+		want: map[string]string{
+			"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
+		},
+	},
+	"invalid URL": {
+		last: outcome{}.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
+		want: map[string]string{"Ready": "False URLInvalid", "FetchFailed": "True URLInvalid", "Stalled": "True URLInvalid"},
+	},
+	"field not supported": {
+		before: []outcome{good.failed(fetchFailed("GitOperationFailed", broken))},
+		last:   good.failed(checkSpec(sourcev1.GitRepositorySpec{RecurseSubmodules: true})),
+		want: map[string]string{
+			"Ready": "False FieldNotSupported", "Stalled": "True FieldNotSupported", "ArtifactInStorage": "True Succeeded",
+		},
+	},
+	"links refused": {
+		before: []outcome{good},
+		last:   good.failed(buildFailed(broken)),
+		want: map[string]string{
+			"Ready": "False BuildFailed", "BuildFailed": "True BuildFailed", "Reconciling": "True ProgressingWithRetry",
+			"ArtifactInStorage": "True Succeeded",
+		},
+	},
+	"storage fails": {
+		last: outcome{}.failed(storageFailed("ArchiveOperationFailed", broken)),
+		want: map[string]string{
+			"Ready": "False ArchiveOperationFailed", "StorageOperationFailed": "True ArchiveOperationFailed",
+			"Reconciling": "True ProgressingWithRetry",
+		},
+	},
+	"recovery clears everything abnormal": {
+		before: []outcome{
+			good.failed(storageFailed("ArchiveOperationFailed", broken)),
+			good.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
+			good.failed(buildFailed(broken)),
+		},
+		last: good,
+		want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},
+	},
+}
+
 func TestStatusOf(t *testing.T) {
-	good := outcome{artifact: artifactOf("main@sha1:1"), stored: true}
-	broken := errors.New("broken")
-	tests := map[string]struct {
-		before []outcome
-		last   outcome
-		want   map[string]string
-	}{
-		"success": {
-			last: good,
-			want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},
-		},
-		"first fetch fails": {
-			last: outcome{}.failed(fetchFailed("GitOperationFailed", broken)),
-			want: map[string]string{
-				"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
-			},
-		},
-		"a fetch fails while an artifact is stored": {
-			before: []outcome{good},
-			last:   good.failed(fetchFailed("AuthenticationFailed", broken)),
-			want: map[string]string{
-				"Ready": "False AuthenticationFailed", "FetchFailed": "True AuthenticationFailed",
-				"Reconciling": "True ProgressingWithRetry", "ArtifactInStorage": "True Succeeded",
-			},
-		},
-		"a fetch fails and the artifact is lost": {
-			before: []outcome{good},
-			last:   outcome{artifact: good.artifact}.failed(fetchFailed("GitOperationFailed", broken)),
-			want: map[string]string{
-				"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
-			},
-		},
-		"invalid URL": {
-			last: outcome{}.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
-			want: map[string]string{"Ready": "False URLInvalid", "FetchFailed": "True URLInvalid", "Stalled": "True URLInvalid"},
-		},
-		"field not supported": {
-			before: []outcome{good.failed(fetchFailed("GitOperationFailed", broken))},
-			last:   good.failed(checkSpec(sourcev1.GitRepositorySpec{RecurseSubmodules: true})),
-			want: map[string]string{
-				"Ready": "False FieldNotSupported", "Stalled": "True FieldNotSupported", "ArtifactInStorage": "True Succeeded",
-			},
-		},
-		"links refused": {
-			before: []outcome{good},
-			last:   good.failed(buildFailed(broken)),
-			want: map[string]string{
-				"Ready": "False BuildFailed", "BuildFailed": "True BuildFailed", "Reconciling": "True ProgressingWithRetry",
-				"ArtifactInStorage": "True Succeeded",
-			},
-		},
-		"storage fails": {
-			last: outcome{}.failed(storageFailed("ArchiveOperationFailed", broken)),
-			want: map[string]string{
-				"Ready": "False ArchiveOperationFailed", "StorageOperationFailed": "True ArchiveOperationFailed",
-				"Reconciling": "True ProgressingWithRetry",
-			},
-		},
-		"recovery clears everything abnormal": {
-			before: []outcome{
-				good.failed(storageFailed("ArchiveOperationFailed", broken)),
-				good.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
-				good.failed(buildFailed(broken)),
-			},
-			last: good,
-			want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},
-		},
-	}
-	for name, tt := range tests {
+	for name, tt := range statusCases {
 		t.Run(name, func(t *testing.T) {
 			var status sourcev1.GitRepositoryStatus
 			for _, o := range tt.before {
@@ -147,7 +152,6 @@ func TestStatusOfNoChange(t *testing.T) {
 }
 
 func TestEventOf(t *testing.T) {
-	good := outcome{artifact: artifactOf("main@sha1:1"), stored: true}
 	fresh := good
 	fresh.published = &published{files: 3, commit: "abc", subject: "add things"}
 	bad := good.failed(fetchFailed("GitOperationFailed", errors.New("broken")))
