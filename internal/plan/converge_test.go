@@ -1,0 +1,183 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// Whatever happens on the way, nothing is deleted that must stay; and once the build is healthy, nothing is in use and
+// the API server answers, everything stale goes. Nothing that was applied is ever forgotten.
+func TestPlansConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		created := map[object.ID]string{}
+		subset := func() []object.ID {
+			return rapid.SliceOfNDistinct(rapid.SampledFrom(population), 0, 6, rapid.ID[object.ID]).Draw(t, "build")
+		}
+		for i := range rapid.IntRange(1, 20).Draw(t, "events") {
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second)
+			w.happen(t, i, subset)
+			w.checkedStep(t, created)
+		}
+		w.newest, w.verdict, w.empty = w.revision, plan.Healthy, false
+		for _, live := range w.live {
+			live.users, live.unread, live.unlisted, live.denied, live.finalizers = nil, "", "", "", nil
+		}
+		// Deletion goes wave by wave, and every wave takes a look to be seen gone; a look away from done is not done.
+		for range 12 {
+			w.finish()
+			p := w.checkedStep(t, created)
+			w.now = w.now.Add(max(p.Recheck, retry))
+		}
+		for _, e := range w.inventory.Entries() {
+			if !w.desired.Has(e.ID) && !w.mayStay(e.ID) {
+				t.Fatalf("%s is stuck:\n%s", e.ID, printPlan(plan.Prune(w.facts())))
+			}
+		}
+		before := printPlan(plan.Prune(w.facts()))
+		if after := printPlan(w.checkedStep(t, created)); after != before {
+			t.Fatalf("at rest, but the plan changes from\n%s to\n%s", before, after)
+		}
+	})
+}
+
+// happen is one event of the environment, or a new build.
+func (w *world) happen(t *rapid.T, i int, subset func() []object.ID) {
+	kinds := []string{"users", "users", "verdict", "verdict", "unread", "unlisted", "denied", "finalizers", "gone", "owner", "disabled",
+		"source", "build", "build", "empty", "prune", "edit", "finish"}
+	kind := rapid.SampledFrom(kinds).Draw(t, "event")
+	if i == 0 {
+		kind = "build"
+	}
+	toggle := func(s string) string {
+		if s == "" {
+			return "no"
+		}
+		return ""
+	}
+	switch kind {
+	case "build":
+		w.empty = false
+		w.build(fmt.Sprint("v", i), subset()...)
+		return
+	case "empty":
+		w.empty = true
+		w.build(fmt.Sprint("v", i))
+		return
+	case "source":
+		w.newest = "newer"
+		return
+	case "prune":
+		w.policy.Prune = !w.policy.Prune
+		return
+	case "verdict":
+		w.verdict = rapid.SampledFrom([]plan.Verdict{plan.Healthy, plan.Healthy, plan.InProgress, plan.Failed}).Draw(t, "verdict")
+		return
+	case "finish":
+		w.finish()
+		return
+	}
+	var ids []object.ID
+	for id := range w.live {
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return
+	}
+	slices.SortFunc(ids, object.Compare)
+	id := rapid.SampledFrom(ids).Draw(t, "object")
+	live := w.live[id]
+	if kind != "users" && kind != "unread" && kind != "unlisted" {
+		w.writes++
+		live.ResourceVersion = fmt.Sprint(w.writes)
+	}
+	switch kind {
+	case "users":
+		live.users = rapid.SampledFrom([][]string{nil, nil, {"Pod/a/p"}}).Draw(t, "users")
+	case "unread":
+		live.unread = toggle(live.unread)
+	case "unlisted":
+		live.unlisted = toggle(live.unlisted)
+	case "denied":
+		live.denied = toggle(live.denied)
+	case "finalizers":
+		live.finalizers = []string{"f"}
+	case "gone":
+		delete(w.live, id)
+	case "owner":
+		live.OwnerName = "other"
+	case "disabled":
+		live.DisabledBy = toggle(live.DisabledBy)
+	}
+}
+
+// finish ends what is on its way out.
+func (w *world) finish() {
+	for id, live := range w.live {
+		if !live.DeletedAt.IsZero() {
+			delete(w.live, id)
+		}
+	}
+}
+
+// checkedStep is a step, and the invariants about it.
+func (w *world) checkedStep(t *rapid.T, created map[object.ID]string) plan.Plan {
+	for id := range w.desired {
+		if live := w.live[id]; live != nil {
+			created[id] = live.UID
+		}
+	}
+	recorded, before := w.inventory, map[object.ID]thing{}
+	for id, live := range w.live {
+		before[id] = *live
+	}
+	p := w.step()
+	for _, d := range p.Delete {
+		live, seen := before[d.ID]
+		switch {
+		case w.desired.Has(d.ID), !recorded.Has(d.ID), !seen, live.UID != d.UID():
+			t.Fatalf("%s is deleted, but it is wanted, not ours, or another", d.ID)
+		case len(live.users) > 0 || live.unlisted != "" || live.unread != "" || live.DisabledBy != "" || live.OwnerName != "shop":
+			t.Fatalf("%s is deleted: %+v", d.ID, live)
+		}
+		if !w.rollout.Verified || w.newest != w.revision || w.empty || !w.policy.Prune {
+			t.Fatalf("%s is deleted too early:\n%s", d.ID, printPlan(p))
+		}
+	}
+	for id, uid := range created {
+		if live := w.live[id]; live != nil && live.UID == uid && live.OwnerName == "shop" && !w.inventory.Has(id) {
+			t.Fatalf("%s is orphaned", id)
+		}
+	}
+	return p
+}
+
+// mayStay tells whether an object is kept for a reason that nothing but a person ends.
+func (w *world) mayStay(id object.ID) bool {
+	live := w.live[id]
+	if live == nil {
+		return !w.policy.Prune // nobody looks while pruning is off
+	}
+	if !w.policy.Prune || live.DisabledBy != "" || w.pruneOff.Has(id) {
+		return true
+	}
+	if id.Kind != "Namespace" {
+		return false
+	}
+	if slices.Contains([]string{"default", "kube-system", "flux-system", "holdfast-system"}, id.Name) {
+		return true
+	}
+	for inside := range w.live {
+		if inside.Namespace == id.Name && (w.desired.Has(inside) || w.inventory.Has(inside)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,306 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// population are the objects that the properties draw from: every kind of wave, and namespaces that hold others.
+var population = func() []object.ID {
+	ids := []object.ID{id("Namespace/a"), id("Namespace/default"), id("Namespace/kube-system"), id("Namespace/flux-system"),
+		id("Namespace/holdfast-system"), id("ConfigMap/b/x"), id("Secret/kube-system/x"), id("Database.example.com/a/y")}
+	for _, wave := range waves {
+		for _, name := range wave {
+			ids = append(ids, id(name))
+		}
+	}
+	return ids
+}()
+
+// often draws true nine times out of ten, so that a chain of conditions holds often enough to be tested.
+func often(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) != 9 }
+
+func rarely(t *rapid.T, what string) bool { return !often(t, what) }
+
+func drawStale(t *rapid.T, id object.ID) plan.Stale {
+	s := plan.Stale{ID: id, WasPruneOff: rarely(t, "left while prune was off")}
+	if often(t, "users known") {
+		s.Use.Known = true
+		s.Use.Users = rapid.SliceOfN(rapid.SampledFrom([]string{"Pod/a/p", "Pod/a/q"}), 0, 1).Draw(t, "users")
+	}
+	if rarely(t, "refused") {
+		s.Refused = &plan.Refusal{At: now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(t, "refused ago")) * time.Second), Message: "no"}
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "presence") {
+	case 0:
+		s.Seen.Why = "forbidden"
+	case 1:
+		s.Seen.Presence = plan.Absent
+	default:
+		s.Seen.Presence = plan.Present
+	}
+	if s.Seen.Presence != plan.Absent {
+		// An unknown one keeps traces that must not be believed.
+		s.Seen.OwnerName, s.Seen.OwnerNamespace = "shop", "flux-system"
+		s.Seen.UID, s.Seen.ResourceVersion = "uid-"+id.Name, "7"
+		switch rapid.IntRange(0, 19).Draw(t, "flaw") {
+		case 0:
+			s.Seen.OwnerName = "other"
+		case 1:
+			s.Seen.OwnerNamespace = ""
+		case 2:
+			s.Seen.UID = ""
+		case 3:
+			s.Seen.ResourceVersion = ""
+		case 4:
+			s.Seen.DisabledBy = "prune: disabled"
+		case 5:
+			s.Seen.DeletedAt = now.Add(-time.Duration(rapid.IntRange(0, 400).Draw(t, "deleted ago")) * time.Second)
+			s.Seen.Finalizers = []string{"f"}
+		}
+	}
+	return s
+}
+
+func drawFacts(t *rapid.T) plan.Facts {
+	ids := rapid.SliceOfNDistinct(rapid.SampledFrom(population), 0, 8, rapid.ID[object.ID]).Draw(t, "objects")
+	f := facts()
+	for _, id := range ids {
+		if rarely(t, "desired") {
+			f.Build.Desired[id] = struct{}{}
+			continue
+		}
+		f.Stale = append(f.Stale, drawStale(t, id))
+	}
+	f.Policy.Prune = often(t, "prune")
+	f.Policy.Order = rapid.SampledFrom([]v1.PruneOrder{"", v1.PruneAfterHealthy, v1.PruneAfterHealthy, v1.PruneAfterApply}).Draw(t, "order")
+	f.Policy.Retain = rapid.SampledFrom([]v1.RetainPolicy{"", v1.RetainInUse, v1.RetainInUse, v1.RetainNone}).Draw(t, "retain")
+	f.Build.Healthy = often(t, "healthy")
+	f.Build.EmptyUnproven = rarely(t, "empty")
+	f.Finalizing = rarely(t, "finalizing")
+	if rarely(t, "superseded") {
+		f.Build.Newest = rapid.SampledFrom([]string{"", "v3"}).Draw(t, "newest")
+	}
+	return f
+}
+
+// mayGo is the rule for deletion, in the order and words of the design and not of the guards: every condition has to
+// hold. It says nothing about the reason.
+func mayGo(f plan.Facts, s plan.Stale) bool {
+	seen := s.Seen.Presence == plan.Present
+	ours := s.Seen.OwnerName == f.Owner.Name && s.Seen.OwnerNamespace == f.Owner.Namespace
+	preconditions := s.Seen.UID != "" && s.Seen.ResourceVersion != ""
+	allowed := s.Seen.DisabledBy == "" && s.Seen.DeletedAt.IsZero()
+	proven := f.Finalizing || f.Build.Revision != "" && f.Build.Revision == f.Build.Newest && !f.Build.EmptyUnproven && !s.WasPruneOff
+	healthy := f.Finalizing || f.Build.Healthy || f.Policy.Order == v1.PruneAfterApply
+	crd := s.ID.Kind == "CustomResourceDefinition"
+	unused := s.Use.Known && len(s.Use.Users) == 0 ||
+		!crd && (f.Policy.Retain == v1.RetainNone || f.Policy.Order == v1.PruneAfterApply)
+	due := s.Refused == nil || f.Now.Sub(s.Refused.At) >= f.Policy.RetryInterval
+	return f.Policy.Prune && seen && ours && preconditions && allowed && proven && healthy && unused && due && !protectedNamespace(f, s)
+}
+
+func protectedNamespace(f plan.Facts, s plan.Stale) bool {
+	if s.ID.Kind != "Namespace" {
+		return false
+	}
+	if slices.Contains([]string{"default", "kube-system", f.Owner.Namespace, f.Owner.ControllerNamespace}, s.ID.Name) {
+		return true
+	}
+	for id := range f.Build.Desired {
+		if id.Namespace == s.ID.Name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Stale, func(other plan.Stale) bool {
+		return other.ID.Namespace == s.ID.Name && other.Seen.Presence != plan.Absent
+	})
+}
+
+// mustWait is the order of deletion: an object waits for one of an awaited, earlier wave that goes, or is going.
+func mustWait(f plan.Facts, s plan.Stale) bool {
+	return slices.ContainsFunc(f.Stale, func(first plan.Stale) bool {
+		w := waveOf(first.ID)
+		if (w != 0 && w != 3) || w >= waveOf(s.ID) || first.Refused != nil {
+			return false
+		}
+		going := first
+		going.Seen.DeletedAt = time.Time{}
+		leaving := !first.Seen.DeletedAt.IsZero() && f.Now.Sub(first.Seen.DeletedAt) < f.Policy.Timeout
+		if !first.Seen.DeletedAt.IsZero() {
+			// On its way out already: neither its users nor its preconditions matter any more.
+			going.Use, going.Seen.UID, going.Seen.ResourceVersion = plan.Use{Known: true}, "u", "1"
+			return leaving && mayGo(f, going)
+		}
+		return mayGo(f, going)
+	})
+}
+
+func TestDeletionAgreesWithTheDesign(t *testing.T) {
+	deleted, kept, waited := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		p := plan.Prune(f)
+		for _, s := range f.Stale {
+			want := mayGo(f, s) && !mustWait(f, s)
+			got := slices.ContainsFunc(p.Delete, func(d plan.Deletion) bool { return d.ID == s.ID })
+			if got != want {
+				t.Fatalf("%s: deleted %t, want %t\n%s", s.ID, got, want, printPlan(p))
+			}
+			switch {
+			case got:
+				deleted++
+			case mayGo(f, s):
+				waited++
+			default:
+				kept++
+			}
+		}
+	})
+	if deleted == 0 || kept == 0 || waited == 0 {
+		t.Errorf("%d deleted, %d kept, %d waited for others: the draws test nothing", deleted, kept, waited)
+	}
+}
+
+// The invariants, each on its own.
+func TestPlanProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		p := plan.Prune(f)
+		lists := map[object.ID]int{}
+		stale := map[object.ID]plan.Stale{}
+		for _, s := range f.Stale {
+			stale[s.ID] = s
+		}
+		for _, d := range p.Delete {
+			lists[d.ID]++
+			if s := stale[d.ID]; d.UID() == "" || d.UID() != s.Seen.UID || d.ResourceVersion() == "" || d.ResourceVersion() != s.Seen.ResourceVersion {
+				t.Fatalf("%s is deleted as %q %q, but seen as %+v", d.ID, d.UID(), d.ResourceVersion(), s.Seen)
+			}
+		}
+		for _, d := range p.Drop {
+			lists[d.ID]++
+			if s := stale[d.ID]; s.Seen.Presence == plan.Unknown {
+				t.Fatalf("%s is unknown and dropped", d.ID)
+			}
+		}
+		for _, r := range p.Retain {
+			lists[r.ID]++
+			if r.Reason == "" || r.Until == "" {
+				t.Fatalf("%s is kept without a reason or an end: %+v", r.ID, r.Hold)
+			}
+		}
+		for id := range f.Build.Desired {
+			if lists[id] != 0 {
+				t.Fatalf("%s is desired and in the plan", id)
+			}
+		}
+		for id := range stale {
+			if lists[id] != 1 {
+				t.Fatalf("%s is in %d lists", id, lists[id])
+			}
+		}
+		if len(lists) != len(stale) {
+			t.Fatalf("%d objects in the plan, %d stale", len(lists), len(stale))
+		}
+	})
+}
+
+// Same facts, same plan: in any order, at any time again, and without a trace in the facts.
+func TestPlanIsAFunction(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t)
+		want := printPlan(plan.Prune(f))
+		if got := printPlan(plan.Prune(f)); got != want {
+			t.Fatal("another plan the second time")
+		}
+		before := fmt.Sprintf("%+v", f)
+		shuffled := f
+		shuffled.Stale = rapid.Permutation(f.Stale).Draw(t, "order of the facts")
+		for i := range shuffled.Stale {
+			slices.Reverse(shuffled.Stale[i].Use.Users)
+		}
+		if got := printPlan(plan.Prune(shuffled)); got != want {
+			t.Fatalf("another plan for another order:\n%s", cmp.Diff(want, got))
+		}
+		for i := range shuffled.Stale {
+			slices.Reverse(shuffled.Stale[i].Use.Users)
+		}
+		if after := fmt.Sprintf("%+v", f); after != before {
+			t.Fatal("the facts were changed")
+		}
+	})
+}
+
+// What the shell is told to look at is all that the plan asks for.
+func TestNeedsAreComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		full := drawFacts(t)
+		f := full
+		f.Stale = slices.Clone(full.Stale)
+		for i := range f.Stale {
+			f.Stale[i].Seen, f.Stale[i].Use = plan.Observation{}, plan.Use{}
+		}
+		observed := object.NewSet(plan.NeedObservation(f)...)
+		for i := range f.Stale {
+			if observed.Has(f.Stale[i].ID) {
+				f.Stale[i].Seen = full.Stale[i].Seen
+			}
+		}
+		used := object.NewSet(plan.NeedUse(f)...)
+		for i := range f.Stale {
+			if used.Has(f.Stale[i].ID) {
+				f.Stale[i].Use = full.Stale[i].Use
+				f.Stale[i].Use.Why = "forbidden"
+			}
+		}
+		for _, r := range plan.Prune(f).Retain {
+			if r.Reason == v1.RetainedUnverified && (strings.Contains(r.Message, "nobody looked") || r.Message == "it was not read") {
+				// An unknown object of the draw carries its own reason.
+				t.Fatalf("%s is unverified since %s", r.ID, r.Message)
+			}
+		}
+	})
+}
+
+// printPlan is a plan in full.
+func printPlan(p plan.Plan) string {
+	var b strings.Builder
+	for _, d := range p.Delete {
+		fmt.Fprintf(&b, "delete %s uid=%s rv=%s\n", spell(d.ID), d.UID(), d.ResourceVersion())
+	}
+	for _, d := range p.Drop {
+		fmt.Fprintf(&b, "drop   %s %s", spell(d.ID), d.Reason)
+		if d.Message != "" {
+			fmt.Fprintf(&b, ": %s", d.Message)
+		}
+		b.WriteString("\n")
+	}
+	for _, r := range p.Retain {
+		fmt.Fprintf(&b, "keep   %s %s", spell(r.ID), r.Reason)
+		if r.Message != "" {
+			fmt.Fprintf(&b, ": %s", r.Message)
+		}
+		if len(r.Users) > 0 {
+			fmt.Fprintf(&b, " [%s]", strings.Join(r.Users, ", "))
+		}
+		fmt.Fprintf(&b, "; until %s\n", r.Until)
+	}
+	if p.Recheck > 0 {
+		fmt.Fprintf(&b, "look again after %s\n", p.Recheck)
+	}
+	if b.Len() == 0 {
+		return "nothing to do\n"
+	}
+	return b.String()
+}

@@ -1,0 +1,169 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios print into testdata")
+
+// TestScenarios tells the stories in testdata. Each line that begins with "> " is a command, and the lines below it are
+// what it prints:
+//
+//	build REVISION OBJECT...   build, record and apply these objects
+//	empty REVISION             build a path that holds no manifests
+//	source REVISION            the source has a newer revision
+//	health good|busy|failed    what the health checks say from now on
+//	prune on|off               set spec.prune
+//	order ORDER, retain RETAIN set the policy
+//	use OBJECT USER...         the object has these users; none without
+//	set OBJECT KEY=VALUE...    change a live object: unread, unlisted, denied, owner, disabled, finalizers; empty undoes
+//	gone OBJECT                the object goes
+//	wait DURATION              time passes
+//	remove                     the Kustomization is deleted
+//	step                       plan once, print the plan and carry it out
+//	farewell [wait]            print whether the Kustomization may go
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scenarios:", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(script))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(script) {
+				t.Errorf("%s tells another story now (-update writes it, review the difference):\n%s", file, got)
+			}
+		})
+	}
+}
+
+// play runs the commands of a script and returns it with what they print.
+func play(t *testing.T, script string) string {
+	var out strings.Builder
+	w := newWorld()
+	for line := range strings.Lines(script) {
+		switch command, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); {
+		case ok:
+			out.WriteString(line)
+			out.WriteString(w.do(t, strings.Fields(command)))
+		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func (w *world) do(t *testing.T, words []string) string {
+	t.Helper()
+	args := words[1:]
+	switch words[0] {
+	case "build":
+		w.empty = false
+		w.build(args[0], ids(args[1:])...)
+	case "empty":
+		w.empty = true
+		w.build(args[0])
+	case "source":
+		w.newest = args[0]
+	case "health":
+		w.verdict = map[string]plan.Verdict{"good": plan.Healthy, "busy": plan.InProgress, "failed": plan.Failed}[args[0]]
+	case "prune":
+		w.policy.Prune = args[0] == "on"
+	case "order":
+		w.policy.Order = v1.PruneOrder(args[0])
+	case "retain":
+		w.policy.Retain = v1.RetainPolicy(args[0])
+	case "use":
+		w.thing(t, args[0]).users = args[1:]
+	case "set":
+		w.set(t, w.thing(t, args[0]), args[1:])
+	case "gone":
+		delete(w.live, id(args[0]))
+	case "wait":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(d)
+	case "remove":
+		w.deletedAt = w.now
+	case "step":
+		p := w.step()
+		if w.finalizing() {
+			return printPlan(p)
+		}
+		return fmt.Sprintf("%s %s\n", w.rollout.Wanted.Revision, w.rollout.Phase) + printPlan(p)
+	case "farewell":
+		f := w.facts()
+		p := plan.Prune(f)
+		bye := plan.Finalize(f, p, w.deletedAt, len(args) > 0)
+		out := fmt.Sprintf("may go: %t\n", bye.MayGo(p))
+		for _, r := range bye.Left {
+			out += fmt.Sprintf("leaves %s %s\n", spell(r.ID), r.Reason)
+		}
+		return out
+	default:
+		t.Fatalf("unknown command %q", words)
+	}
+	return ""
+}
+
+func ids(names []string) []object.ID {
+	var list []object.ID
+	for _, name := range names {
+		list = append(list, id(name))
+	}
+	return list
+}
+
+func (w *world) thing(t *testing.T, name string) *thing {
+	t.Helper()
+	if w.live[id(name)] == nil {
+		t.Fatalf("%s does not exist", name)
+	}
+	return w.live[id(name)]
+}
+
+func (w *world) set(t *testing.T, live *thing, args []string) {
+	t.Helper()
+	w.writes++
+	live.ResourceVersion = fmt.Sprint(w.writes)
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		value = strings.ReplaceAll(value, "_", " ")
+		switch key {
+		case "unread":
+			live.unread = value
+		case "unlisted":
+			live.unlisted = value
+		case "denied":
+			live.denied = value
+		case "owner":
+			live.OwnerName = value
+		case "disabled":
+			live.DisabledBy = value
+		case "finalizers":
+			live.finalizers = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		default:
+			t.Fatalf("unknown key %q", key)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+// world is a Kustomization and the objects of a cluster, as far as the planner is concerned, in memory. It gathers facts and
+// carries plans out as the shell does.
+type world struct {
+	now       time.Time
+	rollout   v1.RolloutStatus
+	policy    plan.Policy
+	revision  string
+	newest    string
+	desired   object.Set
+	empty     bool
+	verdict   plan.Verdict
+	inventory inventory.Inventory
+	live      map[object.ID]*thing
+	refused   map[object.ID]plan.Refusal
+	pruneOff  object.Set
+	writes    int
+	deletedAt time.Time
+}
+
+// thing is a live object.
+type thing struct {
+	plan.Observation
+	users []string
+	// unread and unlisted are what keep it, or its users, from being read; denied is what refuses its deletion.
+	unread, unlisted, denied string
+	// finalizers are put on its deletion.
+	finalizers []string
+}
+
+func newWorld() *world {
+	return &world{
+		now: now, policy: plan.Policy{Prune: true, Timeout: timeout, RetryInterval: retry}, desired: object.Set{},
+		live: map[object.ID]*thing{}, refused: map[object.ID]plan.Refusal{}, pruneOff: object.Set{}, inventory: inventory.Of(),
+	}
+}
+
+// build makes a revision the wanted one, records it and applies it.
+func (w *world) build(revision string, ids ...object.ID) {
+	w.revision, w.newest, w.desired = revision, revision, object.NewSet(ids...)
+	names := make([]string, 0, len(ids))
+	entries := make([]inventory.Entry, 0, len(ids))
+	for _, id := range ids {
+		names = append(names, spell(id))
+		entries = append(entries, inventory.Entry{ID: id, Version: "v1"})
+	}
+	slices.Sort(names)
+	w.rollout = plan.Begin(w.rollout, plan.Want{Revision: revision, Digest: strings.Join(names, " "), Generation: 1}, w.now)
+	w.inventory = w.inventory.Record(entries)
+	for _, id := range ids {
+		if w.live[id] == nil {
+			w.writes++
+			w.live[id] = &thing{Observation: plan.Observation{Presence: plan.Present, UID: fmt.Sprint("uid", w.writes),
+				ResourceVersion: fmt.Sprint(w.writes), OwnerName: "shop", OwnerNamespace: "flux-system"}}
+		}
+	}
+	w.rollout = plan.Applied(w.rollout, w.now, timeout)
+}
+
+func (w *world) finalizing() bool { return !w.deletedAt.IsZero() }
+
+// facts looks at what the planner asks for, and at nothing else.
+func (w *world) facts() plan.Facts {
+	f := plan.Facts{Now: w.now, Owner: plan.Owner{Name: "shop", Namespace: "flux-system", ControllerNamespace: "holdfast-system"},
+		Policy: w.policy, Finalizing: w.finalizing()}
+	if f.Finalizing {
+		w.desired = object.Set{}
+	} else {
+		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Healthy: w.rollout.Verified, EmptyUnproven: w.empty}
+	}
+	for _, e := range w.inventory.Stale(w.desired) {
+		s := plan.Stale{ID: e.ID, WasPruneOff: w.pruneOff.Has(e.ID)}
+		if r, ok := w.refused[e.ID]; ok {
+			s.Refused = &r
+		}
+		f.Stale = append(f.Stale, s)
+	}
+	observe := object.NewSet(plan.NeedObservation(f)...)
+	for i := range f.Stale {
+		if observe.Has(f.Stale[i].ID) {
+			f.Stale[i].Seen = w.see(f.Stale[i].ID)
+		}
+	}
+	use := object.NewSet(plan.NeedUse(f)...)
+	for i := range f.Stale {
+		if t := w.live[f.Stale[i].ID]; use.Has(f.Stale[i].ID) && t != nil {
+			f.Stale[i].Use = plan.Use{Known: t.unlisted == "", Why: t.unlisted, Users: t.users}
+		}
+	}
+	return f
+}
+
+func (w *world) see(id object.ID) plan.Observation {
+	t := w.live[id]
+	switch {
+	case t == nil:
+		return plan.Observation{Presence: plan.Absent}
+	case t.unread != "":
+		return plan.Observation{Why: t.unread}
+	}
+	return t.Observation
+}
+
+// step looks at the health, plans and carries the plan out. It returns the plan.
+func (w *world) step() plan.Plan {
+	if !w.finalizing() && w.rollout.Wanted != nil {
+		w.rollout = plan.Judge(w.rollout, w.verdict, w.now, timeout)
+	}
+	p := plan.Prune(w.facts())
+	for _, d := range p.Delete {
+		w.delete(d)
+	}
+	gone := object.Set{}
+	for _, d := range p.Drop {
+		gone[d.ID] = struct{}{}
+		delete(w.refused, d.ID)
+	}
+	w.inventory = w.inventory.Without(gone)
+	off := object.Set{}
+	for _, r := range p.Retain {
+		if r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff {
+			off[r.ID] = struct{}{}
+		}
+	}
+	w.pruneOff = off
+	return p
+}
+
+// delete does what an API server does with a DELETE that carries preconditions.
+func (w *world) delete(d plan.Deletion) {
+	t := w.live[d.ID]
+	switch {
+	case t == nil || t.UID != d.UID() || t.ResourceVersion != d.ResourceVersion():
+	case t.denied != "":
+		w.refused[d.ID] = plan.Refusal{At: w.now, Message: t.denied}
+		return
+	case len(t.finalizers) > 0:
+		w.writes++
+		t.DeletedAt, t.Finalizers, t.ResourceVersion = w.now, t.finalizers, fmt.Sprint(w.writes)
+	default:
+		delete(w.live, d.ID)
+	}
+	delete(w.refused, d.ID)
+}
