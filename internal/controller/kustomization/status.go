@@ -59,8 +59,8 @@ func (p *pass) verdict() outcome {
 			message: "delete failed, errors: " + strings.Join(p.refusals, "; ")}
 	case p.emptyHeld():
 		return outcome{state: stateStalled, reason: string(v1.RetainedAwaitingConfirmation), after: p.interval(),
-			message: fmt.Sprintf("0 objects built from %s, %d in the inventory: nothing is deleted. "+
-				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.inventory.Len())}
+			message: fmt.Sprintf("0 objects built from %s of artifact %s, %d in the inventory: nothing is deleted. "+
+				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.artifact.Digest, p.inventory.Len())}
 	}
 	return outcome{state: stateReady, message: "Applied revision: " + rev + p.kept(), after: p.untilNextApply()}
 }
@@ -76,7 +76,7 @@ func (p *pass) emptyHeld() bool {
 
 func pathOf(ks *v1.Kustomization) string {
 	if ks.Spec.Path == "" {
-		return "the root of the source"
+		return "the root"
 	}
 	return ks.Spec.Path
 }
