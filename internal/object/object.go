@@ -49,6 +49,14 @@ func (id ID) Inventory() string {
 	return strings.Join([]string{id.Namespace, name, id.Group, id.Kind}, fieldSeparator)
 }
 
+// IsRecordable tells whether the inventory form can be read back. RBAC names may hold underscores as well as colons, and
+// some of them ("a__b") are written like another one ("a:b"): what is recorded under it would be forgotten or, worse, taken
+// for the other.
+func (id ID) IsRecordable() bool {
+	read, err := ParseInventory(id.Inventory())
+	return err == nil && read == id
+}
+
 // ParseInventory reads the form that Inventory writes. Group and kind are cut from the end and the namespace from the
 // front, since none of them can hold an underscore and the name may.
 func ParseInventory(s string) (ID, error) {
