@@ -159,6 +159,7 @@ func applyOptions(custom map[schema.GroupKind]struct{}) ssa.ApplyOptions {
 func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
 	manager := e.manager(live)
 	var failures []error
+	recreated := false
 	for _, obj := range objects {
 		_, _, _, err := manager.Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{
 			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(),
@@ -172,12 +173,13 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 		}
 		if pending != "" {
 			result.Pending = append(result.Pending, pending)
+			recreated = true
 		}
 	}
 	switch {
 	case len(failures) > 0:
 		return join(failures)
-	case len(result.Pending) > 0:
+	case recreated:
 		return nil
 	}
 	return first
