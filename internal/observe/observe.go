@@ -54,13 +54,22 @@ func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, inter
 	err = o.Reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, obj)
 	switch {
 	case IsAbsent(err):
+		o.noteServed(id.GroupKind())
 		return plan.Observation{Presence: plan.Absent}
 	case meta.IsNoMatchError(err), isUnserved(err):
 		return o.unservedKind(id.GroupKind(), now, interval)
 	case err != nil:
 		return plan.Observation{Why: err.Error()}
 	}
+	o.noteServed(id.GroupKind())
 	return observation(obj)
+}
+
+// noteServed ends the time over which a kind was unserved: the next time begins anew.
+func (o *Observer) noteServed(gk schema.GroupKind) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.unserved, gk)
 }
 
 func observation(obj *metav1.PartialObjectMetadata) plan.Observation {
