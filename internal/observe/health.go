@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,10 +53,4 @@ func (o *Observer) judge(ctx context.Context, c Check, now time.Time) (verdict h
 	}
 	opts := health.Options{Now: now}
 	return health.Judge(live, opts), false
-}
-
-// IsSkipped tells whether an object's metadata takes it out of apply and health check.
-func IsSkipped(obj metav1.Object) bool {
-	by := PruneDisabledBy(obj)
-	return by != "" && by != "prune: disabled"
 }

@@ -91,12 +91,22 @@ func observation(obj *metav1.PartialObjectMetadata) plan.Observation {
 // PruneDisabledBy returns the control key and value in an object's labels or annotations that forbids to prune it, such
 // as "prune: disabled"; empty if none does. Keys and values are those of Flux, values in any case.
 func PruneDisabledBy(obj metav1.Object) string {
-	for _, control := range []struct{ key, value string }{
-		{"prune", "disabled"}, {"reconcile", "disabled"}, {"ssa", "ignore"},
-	} {
+	return controlledBy(obj, control{"prune", "disabled"}, control{"reconcile", "disabled"}, control{"ssa", "ignore"})
+}
+
+// IsSkipped tells whether an object's metadata takes it out of apply and health check.
+func IsSkipped(obj metav1.Object) bool {
+	return controlledBy(obj, control{"reconcile", "disabled"}, control{"ssa", "ignore"}) != ""
+}
+
+// control is a control key, without Flux's prefix, and a value of it.
+type control struct{ key, value string }
+
+func controlledBy(obj metav1.Object, controls ...control) string {
+	for _, c := range controls {
 		for _, m := range []map[string]string{obj.GetAnnotations(), obj.GetLabels()} {
-			if strings.EqualFold(m[v1.ControlPrefix+control.key], control.value) {
-				return control.key + ": " + control.value
+			if strings.EqualFold(m[v1.ControlPrefix+c.key], c.value) {
+				return c.key + ": " + c.value
 			}
 		}
 	}
