@@ -15,6 +15,8 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
 
   holdfast install       puts CRDs and controller into the cluster of the current kubeconfig context
   holdfast run           runs the controller on this machine instead
+  holdfast status        shows what runs, what is wanted, and what is in the way
+  holdfast why           says why something fails, or why an object is still there
 
 Exit codes: 0 fine, 1 finding, 2 failed, 64 wrong usage, 69 cluster not reachable or right missing.`
 
@@ -53,7 +55,9 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newInstallCommand(g),
 		newRunCommand(g),
+		newStatusCommand(g),
 		newVersionCommand(),
+		newWhyCommand(g),
 	)
 	for _, command := range root.Commands() {
 		command.Args = asUsage(command.Args)

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+const whyHelp = `Answers for an object, as KIND/NAME: which Kustomization manages it, why it is kept from pruning, who uses it, and until
+when. The reason is the one that the controller decided by, as status.rollout.retained records it.
+
+Answers for a Kustomization, as NAME, ks/NAME or NAMESPACE/NAME: what fails, down to the pods; what is still safe; who
+waits for it; and what to do next.
+
+KIND is a kind, a plural or a short name, such as ConfigMap or cm, with a group if need be: deployments.apps.
+
+With -o json or yaml: for an object standing (Kept, Wanted, Foreign, LeftBehind, Unmanaged, Unclear), retained,
+kustomization, usedBy[]; for a Kustomization causes[], safe[], retained[], chain[], waitingOnThis[], next[].
+Ends with 2 if there is no such object, and with 64 if there is no such kind.`
+
+const whyExamples = `  # Why is this old ConfigMap still there?
+  holdfast why ConfigMap/shop-config-9k2f -n shop
+
+  # What keeps this Kustomization from being healthy?
+  holdfast why shop
+  holdfast why ks/shop -n flux-system`
+
+func newWhyCommand(g *globals) *cobra.Command {
+	var view view
+	command := &cobra.Command{
+		Use:     "why NAME | KIND/NAME",
+		Short:   "Say why a Kustomization is not healthy, or why an object is there",
+		Long:    whyHelp,
+		Example: whyExamples,
+		Args:    cobra.ExactArgs(1),
+	}
+	view.bind(command.Flags())
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := view.check(); err != nil {
+			return err
+		}
+		ctx, cancel := view.context(cmd.Context())
+		defer cancel()
+		inquirer, err := g.inquirer()
+		if err != nil {
+			return err
+		}
+		answer, err := inquirer.Why(ctx, args[0], g.namespace)
+		if err != nil {
+			return err
+		}
+		return view.print(cmd.OutOrStdout(), answer, true)
+	}
+	return command
+}

@@ -1,0 +1,162 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// State is the one word for how a Kustomization or a source is.
+type State string
+
+// The states, in the order in which they need a person.
+const (
+	// NeedsConfirmation: a deletion waits for a person.
+	NeedsConfirmation State = "NeedsConfirmation"
+	// Held: the wanted revision failed; everything is kept, and it becomes Healthy if it recovers.
+	Held State = "Held"
+	// Refused: the build, the spec or the API server said no; nothing was pruned.
+	Refused State = "Refused"
+	// Waiting: for a source, a dependency, or for a controller to look at it.
+	Waiting State = "Waiting"
+	// Deleting: it is being deleted.
+	Deleting State = "Deleting"
+	// Applying, Verifying and Pruning: on the way.
+	Applying  State = "Applying"
+	Verifying State = "Verifying"
+	Pruning   State = "Pruning"
+	// Paused: a person stopped it.
+	Paused State = "Paused"
+	// Healthy: it runs what is wanted; it may still keep objects.
+	Healthy State = "Healthy"
+)
+
+// urgency is the order of the states in a list.
+var urgency = []State{NeedsConfirmation, Held, Refused, Waiting, Deleting, Applying, Verifying, Pruning, Paused, Healthy}
+
+// notSeen is what is said of an object that no controller has looked at.
+const notSeen = "no controller has looked at it yet"
+
+// stateOf returns the state of a Kustomization, whichever controller wrote its status.
+func stateOf(ks *v1.Kustomization) State {
+	ready := readyOf(ks)
+	switch {
+	case ks.DeletionTimestamp != nil:
+		return Deleting
+	case ks.Spec.Suspend:
+		return Paused
+	case isStalled(ks):
+		return stalledState(ks)
+	case ready == nil:
+		return Waiting
+	case ready.Status == metav1.ConditionFalse:
+		return failedState(ks, ready.Reason)
+	case ready.Status == metav1.ConditionTrue && ks.Status.ObservedGeneration != ks.Generation:
+		return Applying // the spec changed since
+	}
+	if phase := phaseOf(ks); phase != "" && phase != v1.PhaseRefused && phase != v1.PhaseWaiting {
+		// Without a verdict asked for, Ready is True while the health is watched in the background.
+		return State(phase)
+	}
+	if ready.Status == metav1.ConditionTrue {
+		return Healthy
+	}
+	return Applying
+}
+
+func isStalled(ks *v1.Kustomization) bool {
+	return apimeta.IsStatusConditionTrue(ks.Status.Conditions, fluxmeta.StalledCondition)
+}
+
+func stalledState(ks *v1.Kustomization) State {
+	c := apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.StalledCondition)
+	if c.Reason == string(v1.RetainedAwaitingConfirmation) {
+		return NeedsConfirmation
+	}
+	return Refused
+}
+
+// failedState tells the failures apart. The phase is not enough: a fault of the API server leaves it as it was.
+func failedState(ks *v1.Kustomization, reason string) State {
+	switch {
+	case reason == fluxmeta.HealthCheckFailedReason:
+		return Held
+	case reason == fluxmeta.DependencyNotReadyReason:
+		return Waiting
+	case reason == fluxmeta.ArtifactFailedReason && phaseOf(ks) != v1.PhaseRefused:
+		return Waiting
+	}
+	return Refused
+}
+
+func phaseOf(ks *v1.Kustomization) v1.Phase {
+	if ks.Status.Rollout == nil {
+		return ""
+	}
+	return ks.Status.Rollout.Phase
+}
+
+func readyOf(ks *v1.Kustomization) *metav1.Condition {
+	return apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.ReadyCondition)
+}
+
+// whyOf says in one line what keeps a Kustomization from being healthy; empty when nothing does.
+func whyOf(ks *v1.Kustomization, state State) string {
+	ready := readyOf(ks)
+	switch state {
+	case Healthy:
+		return ""
+	case Paused:
+		return "spec.suspend is true"
+	case Verifying, Held:
+		if why := culpritLine(ks); why != "" {
+			return why
+		}
+	}
+	switch {
+	case ready == nil:
+		return notSeen
+	case state == Applying && ready.Status == metav1.ConditionTrue:
+		return "the spec changed, and " + notSeen
+	}
+	return firstLine(ready.Message)
+}
+
+// culpritLine names the first object that is not healthy, and counts the others.
+func culpritLine(ks *v1.Kustomization) string {
+	if ks.Status.Rollout == nil || len(ks.Status.Rollout.Culprits) == 0 {
+		return ""
+	}
+	culprits := ks.Status.Rollout.Culprits
+	line := spaced(culprits[0].ID)
+	if m := firstLine(culprits[0].Message); m != "" {
+		line += ": " + m
+	}
+	if more := len(culprits) - 1; more > 0 {
+		line += fmt.Sprintf(", and %d more", more)
+	}
+	return line
+}
+
+// spaced writes Kind/namespace/name as "Kind namespace/name".
+func spaced(id string) string { return strings.Replace(id, "/", " ", 1) }
+
+// nameOf is the name of an inventory entry for people; one that can't be read is shown as it is.
+func nameOf(inventoryID string) string {
+	id, err := object.ParseInventory(inventoryID)
+	if err != nil {
+		return inventoryID
+	}
+	return spaced(id.String())
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
