@@ -119,6 +119,8 @@ func (e *Executor) read(ctx context.Context, objects []*unstructured.Unstructure
 				live[object.IDOf(obj)] = got
 			case meta.IsNoMatchError(err):
 				failures = append(failures, noKind(obj))
+			case e.lacksNamespace(obj):
+				failures = append(failures, fmt.Errorf("%s namespace not specified: set metadata.namespace, or spec.targetNamespace of the Kustomization", object.IDOf(obj)))
 			case !apierrors.IsNotFound(err):
 				failures = append(failures, fmt.Errorf("%s read failed: %w", object.IDOf(obj), err))
 			}
@@ -127,6 +129,15 @@ func (e *Executor) read(ctx context.Context, objects []*unstructured.Unstructure
 	}
 	_ = group.Wait() // the functions return no error; failures has them all
 	return live, join(failures)
+}
+
+// lacksNamespace tells whether an object has no namespace though its kind needs one.
+func (e *Executor) lacksNamespace(obj *unstructured.Unstructured) bool {
+	if obj.GetNamespace() != "" {
+		return false
+	}
+	namespaced, err := e.Client.IsObjectNamespaced(obj)
+	return err == nil && namespaced
 }
 
 func noKind(obj *unstructured.Unstructured) error {
