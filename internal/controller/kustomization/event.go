@@ -56,6 +56,7 @@ func (p *pass) send(ctx context.Context) {
 func (p *pass) outcomeEvents(ctx context.Context, out outcome) {
 	switch out.state {
 	case stateReady:
+		p.send(ctx) // what was done comes before the end of it
 		message := fmt.Sprintf("Reconciliation finished in %s, next run in %s",
 			p.Now().Sub(p.now).Round(1e6), p.ks.Spec.Interval.Duration)
 		p.Recorder.AnnotatedEventf(p.ks, p.annotations(true), normal, fluxmeta.ReconciliationSucceededReason, "%s", message)

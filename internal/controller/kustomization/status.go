@@ -158,9 +158,22 @@ func (p *pass) reportHealthy() {
 			"Running health checks for revision %s with a timeout of %s", p.revision(), p.timeout())
 	case p.rollout.Phase == v1.PhaseHeld:
 		conditions.MarkFalse(p.ks, healthyCondition, fluxmeta.HealthCheckFailedReason, "%s", bounded(p.healthText))
-	case p.rollout.Phase == v1.PhaseHealthy && !conditions.IsTrue(p.ks, healthyCondition):
-		conditions.MarkTrue(p.ks, healthyCondition, fluxmeta.SucceededReason, "Health check passed in %s", p.passedIn())
+	case p.rollout.Phase == v1.PhaseHealthy && (!p.saidHealthy() || p.changedByNewRevision()):
+		passed := fmt.Sprintf("Health check passed in %s", p.passedIn())
+		conditions.MarkTrue(p.ks, healthyCondition, fluxmeta.SucceededReason, "%s", passed)
+		p.event(normal, fluxmeta.ProgressingReason, passed)
 	}
+}
+
+// changedByNewRevision tells whether a revision that is new wrote something.
+func (p *pass) changedByNewRevision() bool {
+	return p.changed && p.start.Status.LastAppliedRevision != p.revision()
+}
+
+// saidHealthy tells whether the condition says so already, of this generation of the spec.
+func (p *pass) saidHealthy() bool {
+	c := conditions.Get(p.ks, healthyCondition)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.ks.Generation
 }
 
 // passedIn is the time from the apply to the verdict.
@@ -188,8 +201,10 @@ func (p *pass) reconcilingMessage() string {
 
 // The bounds of what status says about retained objects.
 const (
-	maxRetained = 500
-	maxUsers    = 5
+	maxRetained        = 500
+	maxRetainedBytes   = 256 << 10
+	maxRetainedMessage = 512
+	maxUsers           = 5
 )
 
 // reportRetained writes down what is kept. The time since when moves only when an object begins to be kept.
@@ -200,11 +215,14 @@ func (p *pass) reportRetained() {
 	}
 	p.rollout.Retained = nil
 	p.rollout.RetainedCount = int32(len(p.plan.Retain)) //nolint:gosec // an inventory never holds 2^31 objects
+	size := 0
 	for _, r := range p.plan.Retain {
-		if len(p.rollout.Retained) == maxRetained {
+		entry := retained(r, since[r.ID.Inventory()], p.now)
+		size += len(entry.ID) + len(entry.Message) + len(entry.Until) + len(strings.Join(entry.Users, ""))
+		if len(p.rollout.Retained) == maxRetained || size > maxRetainedBytes {
 			break
 		}
-		p.rollout.Retained = append(p.rollout.Retained, retained(r, since[r.ID.Inventory()], p.now))
+		p.rollout.Retained = append(p.rollout.Retained, entry)
 	}
 }
 
@@ -216,7 +234,7 @@ func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedOb
 	return v1.RetainedObject{
 		ID:        r.ID.Inventory(),
 		Reason:    r.Reason,
-		Message:   bounded(r.Message),
+		Message:   cut(r.Message, maxRetainedMessage),
 		Since:     since,
 		Users:     r.Users[:min(len(r.Users), maxUsers)],
 		UserCount: int32(len(r.Users)), //nolint:gosec // see above
@@ -248,9 +266,11 @@ func (p *pass) reportHistory(out outcome) {
 // maxMessage bounds a message, so that no error of an API server can outgrow what a condition or an event may hold.
 const maxMessage = 8 << 10
 
-func bounded(message string) string {
-	if len(message) <= maxMessage {
+func bounded(message string) string { return cut(message, maxMessage) }
+
+func cut(message string, length int) string {
+	if len(message) <= length {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	return strings.ToValidUTF8(message[:length], "") + "..."
 }
