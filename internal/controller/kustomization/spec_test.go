@@ -1,0 +1,152 @@
+package kustomization
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
+	fluxkustomize "github.com/fluxcd/pkg/apis/kustomize"
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+func plainSpec() v1.KustomizationSpec {
+	return v1.KustomizationSpec{KustomizationSpec: fluxv1.KustomizationSpec{
+		SourceRef: fluxv1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "repo"}}}
+}
+
+// supported are the fields that work. A field of a newer API is in neither list until someone has decided.
+var supported = map[string][]string{
+	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "deletionPolicy", "dependsOn", "force", "healthChecks",
+		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "prune", "retryInterval",
+		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
+	"DependencyReference":           {"name", "namespace"},
+	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
+	"RolloutPolicy":                 {"pruneOrder", "retain"},
+}
+
+// refused sets, for each field that does not work yet, a value that has to be refused, and says by which name.
+var refused = map[string]map[string]struct {
+	set  func(*v1.KustomizationSpec)
+	want string
+}{
+	"KustomizationSpec": {
+		"decryption":         {func(s *v1.KustomizationSpec) { s.Decryption = &fluxv1.Decryption{} }, "spec.decryption"},
+		"kubeConfig":         {func(s *v1.KustomizationSpec) { s.KubeConfig = &fluxmeta.KubeConfigReference{} }, "spec.kubeConfig"},
+		"postBuild":          {func(s *v1.KustomizationSpec) { s.PostBuild = &fluxv1.PostBuild{} }, "spec.postBuild"},
+		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
+		"healthCheckExprs":   {func(s *v1.KustomizationSpec) { s.HealthCheckExprs = []fluxkustomize.CustomHealthCheck{{}} }, "spec.healthCheckExprs"},
+		"ignore":             {func(s *v1.KustomizationSpec) { s.Ignore = []fluxv1.IgnoreRule{{}} }, "spec.ignore"},
+	},
+	"DependencyReference": {
+		"readyExpr": {func(s *v1.KustomizationSpec) {
+			s.DependsOn = []fluxv1.DependencyReference{{Name: "plain"}, {ReadyExpr: "true"}}
+		}, "spec.dependsOn[].readyExpr"},
+	},
+	"RolloutPolicy": {
+		"prune":         {rollout(v1.RolloutPolicy{Prune: []v1.PruneRule{{}}}), "spec.rollout.prune"},
+		"onFailure":     {rollout(v1.RolloutPolicy{OnFailure: "Rollback"}), "spec.rollout.onFailure: Rollback"},
+		"maxPrune":      {rollout(v1.RolloutPolicy{MaxPrune: &intstr.IntOrString{}}), "spec.rollout.maxPrune"},
+		"keepRevisions": {rollout(v1.RolloutPolicy{KeepRevisions: new(int32(1))}), "spec.rollout.keepRevisions"},
+		"soak":          {rollout(v1.RolloutPolicy{Soak: &metav1.Duration{Duration: time.Second}}), "spec.rollout.soak"},
+		"rollbackOn":    {rollout(v1.RolloutPolicy{RollbackOn: "Any"}), "spec.rollout.rollbackOn: Any"},
+		"references":    {rollout(v1.RolloutPolicy{References: []v1.ReferenceRule{{}}}), "spec.rollout.references"},
+	},
+}
+
+func rollout(r v1.RolloutPolicy) func(*v1.KustomizationSpec) {
+	return func(s *v1.KustomizationSpec) { s.Rollout = &r }
+}
+
+// Every field of the API either works or is refused by name. A new one makes this fail.
+func TestEveryFieldIsSupportedOrRefused(t *testing.T) {
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[fluxv1.KustomizationSpec](), reflect.TypeFor[fluxv1.DependencyReference](),
+		reflect.TypeFor[fluxv1.CrossNamespaceSourceReference](), reflect.TypeFor[v1.RolloutPolicy](),
+	} {
+		fields := map[string]bool{}
+		for field := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(field).Tag.Get("json"), ",")
+			fields[name] = true
+			_, no := refused[typ.Name()][name]
+			if yes := slices.Contains(supported[typ.Name()], name); yes == no {
+				t.Errorf("%s.%s: supported %t, refused %t; decide", typ.Name(), name, yes, no)
+			}
+		}
+		for _, name := range supported[typ.Name()] {
+			if !fields[name] {
+				t.Errorf("%s has no field %s", typ.Name(), name)
+			}
+		}
+		for name, tt := range refused[typ.Name()] {
+			spec := plainSpec()
+			tt.set(&spec)
+			if got := unsupported(spec); !fields[name] || !slices.Equal(got, []string{tt.want}) {
+				t.Errorf("%s.%s: refused as %q, want %q", typ.Name(), name, got, tt.want)
+			}
+		}
+	}
+}
+
+func TestValuesThatAreSupported(t *testing.T) {
+	for name, r := range map[string]*v1.RolloutPolicy{
+		"none": nil, "empty": {}, "defaults": {PruneOrder: v1.PruneAfterHealthy, Retain: v1.RetainInUse, OnFailure: "Hold", RollbackOn: "BadRelease"},
+		"Flux's order": {PruneOrder: v1.PruneAfterApply, Retain: v1.RetainNone}, "zeros": {KeepRevisions: new(int32), Soak: &metav1.Duration{}},
+	} {
+		spec := plainSpec()
+		spec.Rollout = r
+		if got := unsupported(spec); len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, kind := range []string{"OCIRepository", "Bucket", "ExternalArtifact"} {
+		spec := plainSpec()
+		spec.SourceRef.Kind = kind
+		if got := unsupported(spec); !slices.Equal(got, []string{`spec.sourceRef.kind "` + kind + `"`}) {
+			t.Errorf("%s: %q", kind, got)
+		}
+	}
+	spec := plainSpec()
+	spec.Rollout = &v1.RolloutPolicy{Retain: v1.RetainHistory}
+	if got := unsupported(spec); !slices.Equal(got, []string{"spec.rollout.retain: History"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCheckSpec(t *testing.T) {
+	tests := map[string]struct {
+		change      func(*pass)
+		wantReason  string
+		wantMessage string
+	}{
+		"fine": {change: func(*pass) {}},
+		"two fields": {change: func(p *pass) { p.ks.Spec.ServiceAccountName, p.ks.Spec.Decryption = "x", &fluxv1.Decryption{} },
+			wantReason:  "FieldNotSupported",
+			wantMessage: "spec.decryption, spec.serviceAccountName: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
+		"another namespace": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace = "other" }},
+		"another namespace, forbidden": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace, p.NoCrossNamespaceRefs = "other", true },
+			wantReason: "AccessDenied", wantMessage: "can't access 'GitRepository/other/repo', cross-namespace references have been blocked"},
+		"its own namespace by name": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace, p.NoCrossNamespaceRefs = "flux-system", true }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ks := newKustomization()
+			ks.Spec = plainSpec()
+			p := passOn(ks)
+			tt.change(p)
+			got := p.checkSpec(t.Context())
+			switch {
+			case got == nil && tt.wantReason != "":
+				t.Error("not refused")
+			case got != nil && (got.state != stateStalled || got.reason != tt.wantReason || got.message != tt.wantMessage):
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
