@@ -13,16 +13,24 @@ import (
 	_ "time/tzdata" // CronJobs with a time zone, on machines that lack the data
 
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/component"
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/release"
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/supervisor"
 )
+
+const usage = `devcluster runs a Kubernetes for development and tests.
+
+  devcluster up --dir DIR [--port N]   run a cluster in the foreground
+  devcluster kubectl ARGS...           kubectl; reads KUBECONFIG and --kubeconfig
+  devcluster help                      this text; "devcluster up --help" says more
+`
 
 func main() {
 	err := run(os.Args[1:], os.Stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "%s%v\n", supervisor.FatalPrefix, err)
+	fmt.Fprintf(os.Stderr, "%s%v\n", contract.FatalPrefix, err)
 	os.Exit(1)
 }
 
@@ -35,7 +43,7 @@ func run(args []string, out io.Writer) error {
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "up":
-		o, err := parseUp(rest, out)
+		o, err := supervisor.ParseFlags(rest, out)
 		if err != nil {
 			return err
 		}
@@ -52,4 +60,9 @@ func run(args []string, out io.Writer) error {
 	default:
 		return fmt.Errorf("unknown command %q: the commands are up, kubectl and help", command)
 	}
+}
+
+func help(out io.Writer) error {
+	_, err := fmt.Fprint(out, usage)
+	return err
 }

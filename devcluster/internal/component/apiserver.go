@@ -15,13 +15,15 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // runAPIServer does what the command of kube-apiserver does, except that it
 // serves on a socket which the supervisor has bound: so the port is known and
 // taken before anything starts, and no two clusters can race for it.
 func runAPIServer(ctx context.Context, args []string) error {
-	listener, err := net.FileListener(os.NewFile(fdExtra, "listener"))
+	listener, err := net.FileListener(os.NewFile(contract.FDExtra, "listener"))
 	if err != nil {
 		return fmt.Errorf("take over the socket of the API server: %w", err)
 	}
@@ -54,8 +56,8 @@ func runAPIServer(ctx context.Context, args []string) error {
 
 func parseAPIServerFlags(o *options.ServerRunOptions, args []string) error {
 	sets := o.Flags()
-	globalflag.AddGlobalFlags(sets.FlagSet("global"), APIServer, logs.SkipLoggingConfigurationFlags())
-	flags := pflag.NewFlagSet(APIServer, pflag.ContinueOnError)
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), contract.APIServer, logs.SkipLoggingConfigurationFlags())
+	flags := pflag.NewFlagSet(contract.APIServer, pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
 		flags.AddFlagSet(set)
 	}

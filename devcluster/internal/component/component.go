@@ -15,25 +15,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-)
 
-// The names of the components, as the supervisor gives them on the command line.
-const (
-	Etcd              = "etcd"
-	APIServer         = "apiserver"
-	ControllerManager = "controller-manager"
-	Scheduler         = "scheduler"
-	Kubelet           = "kubelet"
-)
-
-// File descriptors which the supervisor passes to a component. Number 4, in
-// between, is the lock of the directory: it is held without being used, so that
-// the directory stays locked while a component is left.
-const (
-	fdLifeline = 3
-	// fdExtra is a listening socket for the API server, and for etcd a pipe
-	// to write its address to.
-	fdExtra = 5
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // Run runs the named component until it fails; it does not return otherwise.
@@ -42,15 +25,15 @@ func Run(name string, args []string) error {
 	go endWithSupervisor()
 	ctx := context.Background()
 	switch name {
-	case Etcd:
+	case contract.Etcd:
 		return runEtcd(args)
-	case APIServer:
+	case contract.APIServer:
 		return runAPIServer(ctx, args)
-	case ControllerManager:
+	case contract.ControllerManager:
 		return runControllerManager(args)
-	case Scheduler:
+	case contract.Scheduler:
 		return runScheduler(args)
-	case Kubelet:
+	case contract.Kubelet:
 		return runKubelet(ctx, args)
 	default:
 		return fmt.Errorf("no component is called %q", name)
@@ -61,7 +44,7 @@ func Run(name string, args []string) error {
 // tidying up: the data is disposable, and what is slow to stop would be left
 // behind.
 func endWithSupervisor() {
-	lifeline := os.NewFile(fdLifeline, "lifeline")
+	lifeline := os.NewFile(contract.FDLifeline, "lifeline")
 	if lifeline == nil {
 		fmt.Fprintln(os.Stderr, "a component is started by `devcluster up` only")
 		os.Exit(2)

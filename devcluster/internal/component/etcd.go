@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // runEtcd serves a single member on a port of the kernel's choice and writes
 // the address to the pipe which the supervisor reads.
 func runEtcd(args []string) error {
-	flags := flag.NewFlagSet(Etcd, flag.ContinueOnError)
+	flags := flag.NewFlagSet(contract.Etcd, flag.ContinueOnError)
 	dir := flags.String("data-dir", "", "where the data is kept")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read flags of etcd: %w", err)
@@ -55,7 +57,7 @@ func etcdConfig(dir string) *embed.Config {
 }
 
 func report(address string) error {
-	pipe := os.NewFile(fdExtra, "address")
+	pipe := os.NewFile(contract.FDExtra, "address")
 	if _, err := fmt.Fprintln(pipe, address); err != nil {
 		return fmt.Errorf("report address of etcd: %w", err)
 	}

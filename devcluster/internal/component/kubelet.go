@@ -26,6 +26,7 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubemark"
 
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 	"github.com/holdfast-gitops/holdfast/devcluster/internal/simulation"
 )
 
@@ -73,7 +74,7 @@ func runKubelet(ctx context.Context, args []string) error {
 
 func parseKubeletFlags(args []string) (kubeletFlags, error) {
 	var f kubeletFlags
-	flags := flag.NewFlagSet(Kubelet, flag.ContinueOnError)
+	flags := flag.NewFlagSet(contract.Kubelet, flag.ContinueOnError)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server")
 	flags.StringVar(&f.rootDir, "root-dir", "", "where volumes are kept")
 	flags.StringVar(&f.nodeName, "node-name", "", "name of the node")
@@ -155,8 +156,8 @@ func eventRecorder(ctx context.Context, client clientset.Interface, node string)
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(legacyscheme.Scheme, v1.EventSource{Component: Kubelet, Host: node})
-	return podEvents{recorder}
+	recorder := broadcaster.NewRecorder(legacyscheme.Scheme, v1.EventSource{Component: contract.Kubelet, Host: node})
+	return simulation.PodEvents{EventRecorderLogger: recorder}
 }
 
 // startKubelet does what the kubelet's own command does after its flags are
@@ -180,6 +181,6 @@ func startKubelet(ctx context.Context, node string, hollow *kubemark.HollowKubel
 		}
 	}
 	k.StartGarbageCollection(ctx)
-	k.Run(ctx, simulable(ctx, deps.PodConfig.Updates()))
+	k.Run(ctx, simulation.Simulable(ctx, deps.PodConfig.Updates()))
 	return errors.New("run the kubelet: it stopped by itself")
 }

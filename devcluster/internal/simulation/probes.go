@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/kubernetes/pkg/kubelet/prober"
 )
 
 // Probes stands in for the kubelet's probe manager: it decides readiness from
@@ -31,10 +30,7 @@ type probedPod struct {
 	timer *time.Timer
 }
 
-var (
-	_ prober.Manager = (*Probes)(nil)
-	_ Pods           = (*Probes)(nil)
-)
+var _ Pods = (*Probes)(nil)
 
 // NewProbes returns a manager that knows no pods yet.
 func NewProbes() *Probes {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // newTestProbes returns probes, and where the pauses go after which they have
@@ -106,7 +107,7 @@ func TestInitContainersAreKnown(t *testing.T) {
 			t.Errorf("%s is not ready", s.Name)
 		}
 	}
-	p.CleanupPods(map[types.UID]struct{}{})
+	p.CleanupPods(map[types.UID]sets.Empty{})
 	if p.IsInitContainer("1", "init") {
 		t.Error("a pod is known after it was cleaned up")
 	}

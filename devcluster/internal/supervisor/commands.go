@@ -3,7 +3,7 @@ package supervisor
 import (
 	"strconv"
 
-	"github.com/holdfast-gitops/holdfast/devcluster/internal/component"
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // Addresses of Services. A range of /24 is full after 254 of them.
@@ -43,7 +43,7 @@ func apiServerArgs(l layout, etcd string) []string {
 }
 
 func controllerManagerArgs(l layout) []string {
-	config := l.config(component.ControllerManager)
+	config := l.config(contract.ControllerManager)
 	return []string{
 		"--kubeconfig=" + config,
 		"--secure-port=0",
@@ -68,7 +68,7 @@ func controllerManagerArgs(l layout) []string {
 
 func schedulerArgs(l layout) []string {
 	return []string{
-		"--kubeconfig=" + l.config(component.Scheduler),
+		"--kubeconfig=" + l.config(contract.Scheduler),
 		"--secure-port=0",
 		"--leader-elect=false",
 		"--kube-api-qps=500",
@@ -78,7 +78,7 @@ func schedulerArgs(l layout) []string {
 
 func kubeletArgs(l layout) []string {
 	return []string{
-		"--kubeconfig", l.config(component.Kubelet),
+		"--kubeconfig", l.config(contract.Kubelet),
 		"--root-dir", l.kubelet(),
 		"--node-name", nodeName,
 		"--max-pods", strconv.Itoa(maxPods),

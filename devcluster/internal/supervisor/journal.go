@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // journal is what a component has written. It goes to a file, and the line
@@ -104,9 +106,6 @@ const (
 	severityFatal
 )
 
-// FatalPrefix begins the line in which a component says why it ends.
-const FatalPrefix = "devcluster: "
-
 // klogLine is the header of a line that Kubernetes logs.
 var klogLine = regexp.MustCompile(`^([IWEF])\d{4} [\d:.]+ +\d+ [^\]]+\] `)
 
@@ -120,7 +119,7 @@ func classify(line string) (string, severity) {
 	if strings.HasPrefix(line, "{") {
 		return classifyJSON(line)
 	}
-	if text, found := strings.CutPrefix(line, FatalPrefix); found {
+	if text, found := strings.CutPrefix(line, contract.FatalPrefix); found {
 		return text, severityFatal
 	}
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-gitops/holdfast/devcluster/internal/component"
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // Options say which cluster to run.
@@ -118,7 +118,7 @@ func (p *processes) boot(ctx context.Context, socket *os.File) error {
 		return err
 	}
 	l := p.layout
-	if err := p.start(component.APIServer, apiServerArgs(l, etcd), socket); err != nil {
+	if err := p.start(contract.APIServer, apiServerArgs(l, etcd), socket); err != nil {
 		return err
 	}
 	c, err := newClient(l.kubeconfig())
@@ -132,9 +132,9 @@ func (p *processes) boot(ctx context.Context, socket *os.File) error {
 		name string
 		args []string
 	}{
-		{component.ControllerManager, controllerManagerArgs(l)},
-		{component.Scheduler, schedulerArgs(l)},
-		{component.Kubelet, kubeletArgs(l)},
+		{contract.ControllerManager, controllerManagerArgs(l)},
+		{contract.Scheduler, schedulerArgs(l)},
+		{contract.Kubelet, kubeletArgs(l)},
 	} {
 		if err := p.start(next.name, next.args, nil); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (p *processes) startEtcd(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("create pipe: %w", err)
 	}
-	if err := p.start(component.Etcd, etcdArgs(p.layout), w); err != nil {
+	if err := p.start(contract.Etcd, etcdArgs(p.layout), w); err != nil {
 		return "", errors.Join(err, r.Close())
 	}
 	// The read ends with etcd at the latest; closing ends it before, when the

@@ -1,4 +1,4 @@
-package component
+package simulation
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestSimulablePodLosesOnlyWhatReachesTheNetwork(t *testing.T) {
 
 func TestEventsAboutTheNodeAreKeptBack(t *testing.T) {
 	fake := record.NewFakeRecorder(8)
-	recorder := podEvents{fake}
+	recorder := PodEvents{EventRecorderLogger: fake}
 	for _, object := range []runtime.Object{&v1.ObjectReference{Kind: "Node"}, &v1.Pod{}, &v1.ObjectReference{Kind: "Pod"}} {
 		recorder.Event(object, v1.EventTypeWarning, "Reason", "message")
 		recorder.Eventf(object, v1.EventTypeWarning, "Reason", "message")

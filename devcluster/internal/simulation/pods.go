@@ -1,4 +1,4 @@
-package component
+package simulation
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// simulable passes on the pods that the kubelet is to run, without the parts
+// Simulable passes on the pods that the kubelet is to run, without the parts
 // that reach for the network address of a container: hooks over HTTP would
 // connect to whatever machine has that address in the real network, and a
 // startup probe of a sidecar is awaited by a part of the kubelet which cannot
 // be told that it passed. Only the kubelet's copy is changed, not the pod in
 // the API.
-func simulable(ctx context.Context, updates <-chan kubelettypes.PodUpdate) <-chan kubelettypes.PodUpdate {
+func Simulable(ctx context.Context, updates <-chan kubelettypes.PodUpdate) <-chan kubelettypes.PodUpdate {
 	out := make(chan kubelettypes.PodUpdate)
 	go func() {
 		defer close(out)
@@ -62,33 +62,37 @@ func dropNetworkHooks(c *v1.Container) {
 	}
 }
 
-// podEvents keeps back the events about the node: the machine below is real,
+// PodEvents keeps back the events about the node: the machine below is real,
 // and a process of somebody else's that ran out of memory is none of the
 // cluster's business.
-type podEvents struct {
+type PodEvents struct {
 	record.EventRecorderLogger
 }
 
-func (e podEvents) Event(object runtime.Object, kind, reason, message string) {
+// Event drops what is about the node.
+func (e PodEvents) Event(object runtime.Object, kind, reason, message string) {
 	if !aboutNode(object) {
 		e.EventRecorderLogger.Event(object, kind, reason, message)
 	}
 }
 
-func (e podEvents) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+// Eventf drops what is about the node.
+func (e PodEvents) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
 	if !aboutNode(object) {
 		e.EventRecorderLogger.Eventf(object, kind, reason, format, args...)
 	}
 }
 
-func (e podEvents) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+// AnnotatedEventf drops what is about the node.
+func (e PodEvents) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
 	if !aboutNode(object) {
 		e.EventRecorderLogger.AnnotatedEventf(object, annotations, kind, reason, format, args...)
 	}
 }
 
-func (e podEvents) WithLogger(logger klog.Logger) record.EventRecorderLogger {
-	return podEvents{e.EventRecorderLogger.WithLogger(logger)}
+// WithLogger keeps dropping.
+func (e PodEvents) WithLogger(logger klog.Logger) record.EventRecorderLogger {
+	return PodEvents{EventRecorderLogger: e.EventRecorderLogger.WithLogger(logger)}
 }
 
 func aboutNode(object runtime.Object) bool {

@@ -1,4 +1,4 @@
-package main
+package supervisor
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestParseUp(t *testing.T) {
+func TestParseFlags(t *testing.T) {
 	for name, test := range map[string]struct {
 		args    []string
 		wantErr string
@@ -26,7 +26,7 @@ func TestParseUp(t *testing.T) {
 		"empty directory": {args: []string{"--dir", ""}, wantErr: "--dir"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := parseUp(test.args, &bytes.Buffer{})
+			o, err := ParseFlags(test.args, &bytes.Buffer{})
 			if test.wantErr == "" {
 				if err != nil || o.Dir != "d" || o.Port != test.port {
 					t.Errorf("options %+v, error %v", o, err)
@@ -42,20 +42,12 @@ func TestParseUp(t *testing.T) {
 
 func TestHelpNamesEveryAnnotation(t *testing.T) {
 	var out bytes.Buffer
-	if _, err := parseUp([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) {
+	if _, err := ParseFlags([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("error %v, want help", err)
 	}
 	for _, word := range []string{"unready", "ready-after", "exit-after", "exit-code", "stop-after", "missing", "crash", "exit0"} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("the help does not name %q", word)
-		}
-	}
-}
-
-func TestUnknownCommands(t *testing.T) {
-	for _, args := range [][]string{nil, {"down"}, {"component"}} {
-		if err := run(args, &bytes.Buffer{}); err == nil {
-			t.Errorf("run(%q) succeeded", args)
 		}
 	}
 }

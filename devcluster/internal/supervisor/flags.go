@@ -1,4 +1,4 @@
-package main
+package supervisor
 
 import (
 	"errors"
@@ -6,16 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/holdfast-gitops/holdfast/devcluster/internal/supervisor"
 )
-
-const usage = `devcluster runs a Kubernetes for development and tests.
-
-  devcluster up --dir DIR [--port N]   run a cluster in the foreground
-  devcluster kubectl ARGS...           kubectl; reads KUBECONFIG and --kubeconfig
-  devcluster help                      this text; "devcluster up --help" says more
-`
 
 const upUsage = `devcluster up --dir DIR [--port N]
 
@@ -50,10 +41,10 @@ Probes count as passed while a container runs.
 // maxPort is the highest port there is.
 const maxPort = 1<<16 - 1
 
-// parseUp reads the flags of up. Every error is one line that says what to do;
+// ParseFlags reads the flags of up. Every error is one line that says what to do;
 // the flag package's own would be followed by the whole usage.
-func parseUp(args []string, out io.Writer) (supervisor.Options, error) {
-	o := supervisor.Options{Ready: out}
+func ParseFlags(args []string, out io.Writer) (Options, error) {
+	o := Options{Ready: out}
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.Dir, "dir", "", "")
@@ -73,9 +64,4 @@ func parseUp(args []string, out io.Writer) (supervisor.Options, error) {
 		return o, fmt.Errorf("there is no port %d: give --port a number from 1 to %d, or leave it out to have a free one chosen", o.Port, maxPort)
 	}
 	return o, nil
-}
-
-func help(out io.Writer) error {
-	_, err := fmt.Fprint(out, usage)
-	return err
 }
