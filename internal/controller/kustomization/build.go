@@ -55,6 +55,10 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	if err := normalize.UnstructuredList(result.Objects); err != nil {
 		return nil, p.buildFailed(err)
 	}
+	if err := build.CheckDecrypted(result.Objects); err != nil {
+		p.ks.Status.LastAttemptedRevision = p.revision()
+		return nil, p.failed(meta.ReconciliationFailedReason, err)
+	}
 	if err := recordable(result.Objects); err != nil {
 		return nil, p.buildFailed(err)
 	}
