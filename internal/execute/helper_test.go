@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,7 +59,18 @@ func (a *api) call(verb string, obj client.Object) error {
 }
 
 func (a *api) client() client.Client {
-	return interceptor.NewClient(nil, interceptor.Funcs{Get: a.get, Patch: a.patch, Create: a.create, Delete: a.delete})
+	return interceptor.NewClient(scopes{}, interceptor.Funcs{Get: a.get, Patch: a.patch, Create: a.create, Delete: a.delete})
+}
+
+// scopes knows which kinds are namespaced. Any other call of it is a fault of the test.
+type scopes struct{ client.WithWatch }
+
+func (scopes) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	switch obj.GetObjectKind().GroupVersionKind().Kind {
+	case "Namespace", "StorageClass", "CustomResourceDefinition", "PersistentVolume":
+		return false, nil
+	}
+	return true, nil
 }
 
 func (a *api) executor() *execute.Executor {

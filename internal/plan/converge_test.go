@@ -174,8 +174,13 @@ func (w *world) mayStay(id object.ID) bool {
 	if slices.Contains([]string{"default", "kube-system", "flux-system", "holdfast-system"}, id.Name) {
 		return true
 	}
+	for inside := range w.desired {
+		if inside.Namespace == id.Name {
+			return true
+		}
+	}
 	for inside := range w.live {
-		if inside.Namespace == id.Name && (w.desired.Has(inside) || w.inventory.Has(inside)) {
+		if inside.Namespace == id.Name && w.inventory.Has(inside) {
 			return true
 		}
 	}
