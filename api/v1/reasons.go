@@ -17,6 +17,8 @@ const (
 	RetainedAwaitingConfirmation RetentionReason = "AwaitingConfirmation"
 	// RetainedProtected: a Namespace that is never pruned, or that still holds something.
 	RetainedProtected RetentionReason = "Protected"
+	// RetainedMovedElsewhere: another Kustomization has the object, or has not shown yet whether it has.
+	RetainedMovedElsewhere RetentionReason = "MovedElsewhere"
 	// RetainedSuperseded: the source has a newer artifact that has not been built yet and may have the object again.
 	RetainedSuperseded RetentionReason = "Superseded"
 	// RetainedUnverified: the object or its users could not be read, and unknown never leads to a deletion.

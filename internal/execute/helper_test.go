@@ -227,6 +227,8 @@ func deletions(objects ...*unstructured.Unstructured) []plan.Deletion {
 		Owner:  plan.Owner{Name: "shop", Namespace: "flux-system"},
 		Policy: plan.Policy{Prune: true, Retain: "None"},
 		Build:  plan.Build{Revision: "v2", Newest: "v2", Healthy: true},
+
+		Siblings: plan.Siblings{Known: true},
 	}
 	for _, o := range objects {
 		f.Stale = append(f.Stale, plan.Stale{ID: object.IDOf(o), Seen: plan.Observation{Presence: plan.Present,

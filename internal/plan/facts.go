@@ -19,6 +19,8 @@ type Facts struct {
 	Build Build
 	// Stale are the objects in the inventory that the build lacks, each with what was seen of it.
 	Stale []Stale
+	// Siblings are the other Kustomizations.
+	Siblings Siblings
 	// Finalizing is true while the Kustomization itself is being deleted: nothing is wanted any more, and there is
 	// no revision whose health could be awaited.
 	Finalizing bool

@@ -59,6 +59,7 @@ var beforeSeen = []guard{
 var afterSeen = []guard{
 	{"prune disabled", pruneDisabled},
 	{"terminating", terminating},
+	{"moved elsewhere", movedElsewhere},
 	{"protected", protected},
 	{"in use", inUse},
 	{"earlier wave", earlierWave},

@@ -48,6 +48,8 @@ func facts(stale ...plan.Stale) plan.Facts {
 		Policy: plan.Policy{Prune: true, Timeout: timeout, RetryInterval: retry},
 		Build:  plan.Build{Revision: "v2", Newest: "v2", Desired: object.Set{}, Healthy: true},
 		Stale:  stale,
+		// Alone in the cluster.
+		Siblings: plan.Siblings{Known: true},
 	}
 }
 

@@ -70,10 +70,11 @@ type Hold struct {
 
 // recheck is how soon each reason is worth a second look when no event announces its end.
 var recheck = map[v1.RetentionReason]time.Duration{
-	v1.RetainedInUse:       5 * time.Second,
-	v1.RetainedTerminating: 2 * time.Second,
-	v1.RetainedUnverified:  10 * time.Second,
-	v1.RetainedSuperseded:  time.Second,
+	v1.RetainedInUse:          5 * time.Second,
+	v1.RetainedMovedElsewhere: 5 * time.Second,
+	v1.RetainedTerminating:    2 * time.Second,
+	v1.RetainedUnverified:     10 * time.Second,
+	v1.RetainedSuperseded:     time.Second,
 }
 
 // afterDelete is how soon to look whether a deletion that was accepted is done.

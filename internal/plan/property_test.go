@@ -88,10 +88,43 @@ func drawFacts(t *rapid.T) plan.Facts {
 	f.Build.Healthy = often(t, "healthy")
 	f.Build.EmptyUnproven = rarely(t, "empty")
 	f.Finalizing = rarely(t, "finalizing")
+	f.Siblings = drawSiblings(t)
 	if rarely(t, "superseded") {
 		f.Build.Newest = rapid.SampledFrom([]string{"", "v3"}).Draw(t, "newest")
 	}
 	return f
+}
+
+func drawSiblings(t *rapid.T) plan.Siblings {
+	out := plan.Siblings{Known: often(t, "siblings known")}
+	for i := range rapid.IntRange(0, 2).Draw(t, "siblings") {
+		s := plan.Sibling{
+			Owner:         plan.Owner{Namespace: "flux-system", Name: fmt.Sprint("other", i)},
+			SameSource:    rapid.Bool().Draw(t, "same source"),
+			Suspended:     rarely(t, "suspended"),
+			BuiltRevision: "v2",
+			Inventory:     object.Set{},
+		}
+		if rarely(t, "behind") {
+			s.BuiltRevision = "v1"
+		}
+		if rarely(t, "shares") {
+			s.Inventory[rapid.SampledFrom(population).Draw(t, "shared")] = struct{}{}
+		}
+		out.List = append(out.List, s)
+	}
+	return out
+}
+
+// mayMove tells whether another Kustomization has the object, or may turn out to have it.
+func mayMove(f plan.Facts, s plan.Stale) bool {
+	if !f.Siblings.Known {
+		return true
+	}
+	return slices.ContainsFunc(f.Siblings.List, func(other plan.Sibling) bool {
+		unbuilt := other.SameSource && !other.Suspended && other.BuiltRevision != f.Build.Revision
+		return other.Inventory.Has(s.ID) || unbuilt && !f.Finalizing && f.Policy.Order != v1.PruneAfterApply
+	})
 }
 
 // mayGo is the rule for deletion, in the order and words of the design and not of the guards: every condition has to
@@ -107,7 +140,7 @@ func mayGo(f plan.Facts, s plan.Stale) bool {
 	unused := s.Use.Known && len(s.Use.Users) == 0 ||
 		!crd && (f.Policy.Retain == v1.RetainNone || f.Policy.Order == v1.PruneAfterApply)
 	due := s.Refused == nil || f.Now.Sub(s.Refused.At) >= f.Policy.RetryInterval
-	return f.Policy.Prune && seen && ours && preconditions && allowed && proven && healthy && unused && due && !protectedNamespace(f, s)
+	return f.Policy.Prune && seen && ours && preconditions && allowed && proven && healthy && unused && due && !protectedNamespace(f, s) && !mayMove(f, s)
 }
 
 func protectedNamespace(f plan.Facts, s plan.Stale) bool {
@@ -246,6 +279,7 @@ func TestPlanIsAFunction(t *testing.T) {
 func TestNeedsAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		full := drawFacts(t)
+		full.Siblings.Why = "forbidden"
 		f := full
 		f.Stale = slices.Clone(full.Stale)
 		for i := range f.Stale {

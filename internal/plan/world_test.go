@@ -75,7 +75,7 @@ func (w *world) finalizing() bool { return !w.deletedAt.IsZero() }
 // facts looks at what the planner asks for, and at nothing else.
 func (w *world) facts() plan.Facts {
 	f := plan.Facts{Now: w.now, Owner: plan.Owner{Name: "shop", Namespace: "flux-system", ControllerNamespace: "holdfast-system"},
-		Policy: w.policy, Finalizing: w.finalizing()}
+		Policy: w.policy, Finalizing: w.finalizing(), Siblings: plan.Siblings{Known: true}}
 	if f.Finalizing {
 		w.desired = object.Set{}
 	} else {

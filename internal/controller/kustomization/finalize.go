@@ -29,6 +29,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	facts := p.knownFacts(p.inventory.Entries())
 	facts.Finalizing = true
 	facts.Policy.Prune = true
+	facts.Siblings = p.Observer.Siblings(ctx, p.ks)
 	p.look(ctx, &facts)
 	facts = p.carryOut(ctx, facts)
 	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination

@@ -76,6 +76,7 @@ func (p *pass) facts(ctx context.Context) (f plan.Facts, overtaken bool, err err
 		return f, false, err
 	}
 	f.Build.Newest = p.newest(artifactOf(source))
+	f.Siblings = p.Observer.Siblings(ctx, p.ks)
 	p.look(ctx, &f)
 	return f, false, nil
 }

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"fmt"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// Siblings are the other Kustomizations of the cluster. The zero value is unknown, and holds.
+type Siblings struct {
+	// Known is true when they were listed in full: a list that a namespace or a selector narrows proves nothing.
+	Known bool
+	// Why says what kept them from being listed.
+	Why string
+	// List has them in any order.
+	List []Sibling
+}
+
+// Sibling is what matters of another Kustomization.
+type Sibling struct {
+	Owner
+	// SameSource is true when it follows the source of this one.
+	SameSource bool
+	// Suspended is true when it does not take up revisions.
+	Suspended bool
+	// BuiltRevision is the revision that its inventory speaks of. The two are stored in one write.
+	BuiltRevision string
+	// Inventory are the objects that it may have created or is about to create.
+	Inventory object.Set
+}
+
+// name is how a Kustomization is called in messages.
+func (o Owner) name() string { return "Kustomization/" + o.Namespace + "/" + o.Name }
+
+// movedElsewhere: what leaves one Kustomization often turns up in another one of the same commit, and whichever comes first
+// must not delete what the other is about to apply. So the object is kept while the inventory of another one has it, and
+// until every other one of the same source has built this revision and so shown whether it has it. Time alone releases
+// nothing. Once the other one has applied the object, its owner labels are the other's, and the entry is dropped.
+func movedElsewhere(f view, s Stale) *Hold {
+	if !f.Siblings.Known {
+		return &Hold{Reason: v1.RetainedUnverified, Until: "they can be listed",
+			Message: "the other Kustomizations could not be listed: " + orElse(f.Siblings.Why, "nobody looked")}
+	}
+	if other := f.firstSibling(func(o Sibling) bool { return o.Inventory.Has(s.ID) }); other != nil {
+		return &Hold{Reason: v1.RetainedMovedElsewhere, Message: other.name() + " has it in its inventory",
+			Until: other.name() + " has applied it or lets go of it"}
+	}
+	if f.Finalizing || f.Policy.Order == v1.PruneAfterApply {
+		return nil
+	}
+	behind := f.firstSibling(func(o Sibling) bool {
+		return o.SameSource && !o.Suspended && o.BuiltRevision != f.Build.Revision
+	})
+	if behind == nil {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedMovedElsewhere,
+		Message: fmt.Sprintf("%s has not built %s yet and may have it", behind.name(), f.Build.Revision),
+		Until:   fmt.Sprintf("%s has built %s, or is suspended", behind.name(), f.Build.Revision)}
+}
+
+// firstSibling returns the first sibling, by name, that matches.
+func (v view) firstSibling(matches func(Sibling) bool) *Sibling {
+	var first *Sibling
+	for i := range v.Siblings.List {
+		other := &v.Siblings.List[i]
+		if matches(*other) && (first == nil || other.name() < first.name()) {
+			first = other
+		}
+	}
+	return first
+}
