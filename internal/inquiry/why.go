@@ -79,7 +79,7 @@ func (q *Inquirer) whyObject(ctx context.Context, mapping *meta.RESTMapping, nam
 	missing = append(append(missing, lack...), lacks...)
 	if seen.Exists && usage.CanBeUsed(seen.ID) {
 		use := q.observer.Users(ctx, []object.ID{seen.ID})[seen.ID]
-		seen.Users, seen.UsersUnknown = use.Users, use.Why
+		seen.Looked, seen.Users, seen.UsersUnknown = true, use.Users, use.Why
 	}
 	answer := report.ObjectAnswerOf(seen, all, report.StatusOf(nil, sources, nil).Sources, complete, missing)
 	if !answer.Exists && len(answer.Inventories) == 0 {

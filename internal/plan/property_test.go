@@ -96,6 +96,9 @@ func drawFacts(t *rapid.T) plan.Facts {
 }
 
 func drawSiblings(t *rapid.T) plan.Siblings {
+	if often(t, "alone") {
+		return plan.Siblings{Known: true}
+	}
 	out := plan.Siblings{Known: often(t, "siblings known")}
 	for i := range rapid.IntRange(0, 2).Draw(t, "siblings") {
 		s := plan.Sibling{

@@ -53,6 +53,9 @@ type ObjectAnswer struct {
 	UsersUnknown string `json:"usersUnknown,omitempty"`
 	// MissingRights say what could not be read.
 	MissingRights []string `json:"missingRights,omitempty"`
+
+	// looked is true when its users were looked for.
+	looked bool
 }
 
 // ObjectRef names an object.
@@ -75,7 +78,8 @@ type SeenObject struct {
 	Unread string
 	// Meta is its metadata; nil when it was not read.
 	Meta metav1.Object
-	// Users and UsersUnknown are what was found of its users.
+	// Looked is true when its users were looked for; Users and UsersUnknown are what was found.
+	Looked       bool
 	Users        []string
 	UsersUnknown string
 }
@@ -89,6 +93,7 @@ func ObjectAnswerOf(seen SeenObject, all []v1.Kustomization, sources []Source, c
 		UsedBy:        seen.Users,
 		UsersUnknown:  seen.UsersUnknown,
 		MissingRights: missing,
+		looked:        seen.Looked,
 	}
 	if seen.Meta != nil {
 		a.OwnerLabels = ownerLabels(seen.Meta)
@@ -122,26 +127,27 @@ func madeBy(seen SeenObject) string {
 }
 
 // findOwner fills in the inventories that hold the object, and returns the Kustomization that the answer is about: the
-// one that the labels name, else the first that has it in its inventory.
+// one that the labels name if it has it in its inventory, else another that does, else the one that the labels name.
 func (a *ObjectAnswer) findOwner(all []v1.Kustomization) *v1.Kustomization {
 	var labelled, holder *v1.Kustomization
 	for i := range all {
 		key := all[i].Namespace + "/" + all[i].Name
-		if inventory.Decode(all[i].Status.Inventory).Has(a.Object.id()) {
-			a.Inventories = append(a.Inventories, key)
-			if holder == nil {
-				holder = &all[i]
-			}
-		}
 		if key == a.OwnerLabels {
 			labelled = &all[i]
 		}
+		if !inventory.Decode(all[i].Status.Inventory).Has(a.Object.id()) {
+			continue
+		}
+		a.Inventories = append(a.Inventories, key)
+		if holder == nil || key == a.OwnerLabels {
+			holder = &all[i]
+		}
 	}
 	slices.Sort(a.Inventories)
-	if labelled != nil {
-		return labelled
+	if holder != nil {
+		return holder
 	}
-	return holder
+	return labelled
 }
 
 func (a *ObjectAnswer) standing(seen SeenObject, owner *v1.Kustomization, complete bool) Standing {

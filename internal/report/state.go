@@ -120,6 +120,8 @@ func whyOf(ks *v1.Kustomization, state State) string {
 		}
 	}
 	switch {
+	case state == Deleting && (ready == nil || ready.Status == metav1.ConditionTrue):
+		return ""
 	case ready == nil:
 		return notSeen
 	case state == Applying && ready.Status == metav1.ConditionTrue:

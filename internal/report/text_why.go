@@ -66,7 +66,7 @@ func (a ObjectAnswer) writeUsers(b *strings.Builder) {
 		paragraph(b, "USED BY", lines...)
 	case a.UsersUnknown != "":
 		paragraph(b, "USED BY", "unknown: "+a.UsersUnknown)
-	case a.Standing == Kept:
+	case a.looked && a.Standing == Kept:
 		paragraph(b, "USED BY", "nothing that runs")
 	}
 }
@@ -215,7 +215,10 @@ func (a KustomizationAnswer) writeSafe(b *strings.Builder, o TextOptions) {
 			lines = append(lines, fmt.Sprintf("and %d more", int(a.Kustomization.Kept)-maxListed))
 			break
 		}
-		line := fmt.Sprintf("kept: %s (%s", nameOf(r.ID), r.Reason)
+		line := fmt.Sprintf("%s (%s", nameOf(r.ID), r.Reason)
+		if a.Kustomization.State != Healthy {
+			line = "kept: " + line
+		}
 		if r.Until != "" {
 			line += ", until " + o.short(r.Until)
 		}
