@@ -218,7 +218,7 @@ func (a ObjectAnswer) sentence() string {
 	case Wanted:
 		return fmt.Sprintf("%s is wanted by Kustomization %s.", name, key)
 	case Foreign:
-		return fmt.Sprintf("%s belongs to %s; Kustomization %s only has it in its inventory, will drop it there, and never deletes it.",
+		return fmt.Sprintf("%s belongs to %s; Kustomization %s has it in its inventory, too, but never deletes what is not its own.",
 			name, orElse(prefixed("Kustomization ", a.OwnerLabels), "no Kustomization"), key)
 	case LeftBehind:
 		return fmt.Sprintf("%s was left behind: its labels name Kustomization %s, %s.", name, a.OwnerLabels, a.leftWhy())

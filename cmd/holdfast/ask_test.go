@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The commands that read end with a code that a script can tell apart, and say what to do.
+func TestExitCodesOfQuestions(t *testing.T) {
+	tests := map[string]struct {
+		answer int
+		args   []string
+		code   int
+		says   string
+	}{
+		"status, forbidden":       {answer: http.StatusForbidden, args: []string{"status"}, code: 69, says: "get and list on kustomizations"},
+		"status, unauthorized":    {answer: http.StatusUnauthorized, args: []string{"status", "-A"}, code: 69, says: "log in again"},
+		"status, no CRDs":         {answer: http.StatusNotFound, args: []string{"status"}, code: 69, says: "install --crds-only"},
+		"why, no CRDs":            {answer: http.StatusNotFound, args: []string{"why", "shop"}, code: 69, says: "install --crds-only"},
+		"status, unknown output":  {answer: http.StatusNotFound, args: []string{"status", "-o", "xml"}, code: 64, says: "-o takes"},
+		"status, two names":       {answer: http.StatusNotFound, args: []string{"status", "a", "b"}, code: 64, says: "at most 1 arg"},
+		"status, name and all":    {answer: http.StatusNotFound, args: []string{"status", "a", "-A"}, code: 64, says: "exclude each other"},
+		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
+		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, output := execute(t, append(test.args, "--kubeconfig", answering(t, test.answer))...)
+			if code != test.code || !strings.Contains(output, test.says) {
+				t.Errorf("exit code %d, want %d, and output with %q:\n%s", code, test.code, test.says, output)
+			}
+		})
+	}
+}
+
+func TestUnreachableClusterIsSaidToBe(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	kubeconfig := kubeconfigFor(t, server.URL)
+	server.Close()
+	for _, args := range [][]string{{"status"}, {"why", "shop"}, {"why", "cm/shop"}} {
+		code, output := execute(t, append(args, "--kubeconfig", kubeconfig)...)
+		if code != 69 || !strings.Contains(output, "can't be reached") {
+			t.Errorf("%v: exit code %d, want 69; output:\n%s", args, code, output)
+		}
+	}
+}
+
+// answering is the kubeconfig of an API server that serves Kustomizations and answers everything about them with a status.
+func answering(t *testing.T, status int) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":"no"}`,
+			status, strings.ReplaceAll(http.StatusText(status), " ", ""))
+	}))
+	t.Cleanup(server.Close)
+	return kubeconfigFor(t, server.URL)
+}
+
+func kubeconfigFor(t *testing.T, url string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	content := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{name: test, context: {cluster: test, user: test}}]
+clusters: [{name: test, cluster: {server: %q}}]
+users: [{name: test, user: {token: test}}]
+`, url)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
