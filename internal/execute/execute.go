@@ -178,7 +178,7 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 		if err == nil {
 			continue
 		}
-		pending, err := e.recreate(ctx, req.Force, obj, live[object.IDOf(obj)], err)
+		pending, err := e.recreate(ctx, req.Owner, req.Force, obj, live[object.IDOf(obj)], err)
 		if err != nil {
 			failures = append(failures, err)
 		}

@@ -231,7 +231,7 @@ func deletions(objects ...*unstructured.Unstructured) []plan.Deletion {
 		Siblings: plan.Siblings{Known: true},
 	}
 	for _, o := range objects {
-		f.Stale = append(f.Stale, plan.Stale{ID: object.IDOf(o), Seen: plan.Observation{Presence: plan.Present,
+		f.Stale = append(f.Stale, plan.Stale{ID: object.IDOf(o), Use: plan.Use{Known: true}, Seen: plan.Observation{Presence: plan.Present,
 			UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(), OwnerName: "shop", OwnerNamespace: "flux-system"}})
 	}
 	return plan.Prune(f).Delete

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	ssaerrors "github.com/fluxcd/pkg/ssa/errors"
@@ -14,6 +15,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 )
 
 // neverForced are the kinds that lose data or other people's objects when they are recreated. Only the object itself can
@@ -28,7 +30,7 @@ var neverForced = map[string]bool{
 // The API server has no code for "this field is immutable", and texts differ. So the test is: the change is refused
 // as invalid while the same manifest would be accepted as a new object. A manifest that is wrong in itself fails both ways,
 // and its live object keeps running.
-func (e *Executor) recreate(ctx context.Context, force bool, desired, live *unstructured.Unstructured, refusal error) (pending string, err error) {
+func (e *Executor) recreate(ctx context.Context, owner client.ObjectKey, force bool, desired, live *unstructured.Unstructured, refusal error) (pending string, err error) {
 	id := object.IDOf(desired)
 	if live == nil || !apierrors.IsInvalid(refusal) {
 		return "", described(refusal, desired)
@@ -37,6 +39,9 @@ func (e *Executor) recreate(ctx context.Context, force bool, desired, live *unst
 	if !forced && (!force || neverForced[id.Kind]) {
 		return "", fmt.Errorf("%w%s", described(refusal, desired), forceHint(id.Kind, force))
 	}
+	if why := notOurs(owner, live, forced); why != "" {
+		return "", fmt.Errorf("%w (it is not recreated: %s)", described(refusal, desired), why)
+	}
 	if err := e.wouldCreate(ctx, desired); err != nil {
 		return "", described(refusal, desired)
 	}
@@ -44,15 +49,32 @@ func (e *Executor) recreate(ctx context.Context, force bool, desired, live *unst
 	err = e.Client.Delete(ctx, live.DeepCopy(),
 		client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if apierrors.IsConflict(err) {
+		return id.String() + " changed while it was to be recreated", nil
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("%s has a changed immutable field, and deleting it to create it anew failed: %w", id, err)
 	}
 	return id.String() + " is recreated, since an immutable field changed", nil
 }
 
+// notOurs says why a live object must not be deleted to be created anew; empty when it may. As with any deletion the
+// object itself has to prove whose it is; only a word on the very object stands in for the labels.
+func notOurs(owner client.ObjectKey, live *unstructured.Unstructured, forced bool) string {
+	if by := observe.PruneDisabledBy(live); by != "" {
+		return "its metadata says " + by
+	}
+	labels := live.GetLabels()
+	if forced || (labels[v1.OwnerNameLabel] == owner.Name && labels[v1.OwnerNamespaceLabel] == owner.Namespace) {
+		return ""
+	}
+	return fmt.Sprintf("its labels don't name Kustomization/%s/%s; the annotation %sforce: enabled on the object allows it",
+		owner.Namespace, owner.Name, v1.ControlPrefix)
+}
+
 // described adds the object to an error that does not name it.
 func described(err error, obj *unstructured.Unstructured) error {
-	if _, ok := err.(*ssaerrors.DryRunErr); ok {
+	if dryRun := (*ssaerrors.DryRunErr)(nil); errors.As(err, &dryRun) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", ssautils.FmtUnstructured(obj), err)

@@ -144,7 +144,8 @@ func isUnserved(err error) bool {
 }
 
 // unservedKind decides about an object whose kind no API serves: it is gone with its definition, once complete
-// discovery lacked the kind twice, one interval apart. Discovery that fails in part proves nothing.
+// discovery of its group lacked the kind twice, one interval apart. Discovery that fails for the group proves nothing; that
+// of another group, such as a metrics API that is down, does not matter.
 func (o *Observer) unservedKind(gk schema.GroupKind, now time.Time, interval time.Duration) plan.Observation {
 	served, err := o.isServed(gk)
 	o.mu.Lock()
@@ -172,7 +173,7 @@ func (o *Observer) unservedKind(gk schema.GroupKind, now time.Time, interval tim
 
 func (o *Observer) isServed(gk schema.GroupKind) (bool, error) {
 	_, lists, err := o.Discovery.ServerGroupsAndResources()
-	if err != nil {
+	if err != nil && !failedElsewhere(err, gk.Group) {
 		return false, err
 	}
 	for _, list := range lists {
@@ -187,4 +188,18 @@ func (o *Observer) isServed(gk schema.GroupKind) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// failedElsewhere tells whether discovery failed for other groups only.
+func failedElsewhere(err error, group string) bool {
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if !errors.As(err, &partial) {
+		return false
+	}
+	for gv := range partial.Groups {
+		if gv.Group == group {
+			return false
+		}
+	}
+	return true
 }

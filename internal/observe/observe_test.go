@@ -96,7 +96,8 @@ func TestStaleWithoutAnAPI(t *testing.T) {
 func TestUnservedKinds(t *testing.T) {
 	const interval = 10 * time.Minute
 	all, none := []schema.GroupVersionKind{configMap, thing}, []schema.GroupVersionKind{configMap}
-	partial := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("503")}}
+	partial := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("503")}}
+	elsewhere := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("503")}}
 	type look struct {
 		after time.Duration
 		kinds []schema.GroupVersionKind
@@ -106,13 +107,14 @@ func TestUnservedKinds(t *testing.T) {
 		want plan.Presence
 	}
 	tests := map[string][]look{
-		"twice, an interval apart": {{0, none, nil, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
-		"too soon":                 {{0, none, nil, false, plan.Unknown}, {interval - 1, none, nil, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
-		"twice at once":            {{0, none, nil, false, plan.Unknown}, {0, none, nil, false, plan.Unknown}},
-		"once":                     {{interval, none, nil, false, plan.Unknown}},
-		"partial":                  {{0, none, partial, false, plan.Unknown}, {interval, none, partial, false, plan.Unknown}},
-		"partial, then complete":   {{0, none, partial, false, plan.Unknown}, {interval, none, nil, false, plan.Unknown}, {2 * interval, none, nil, false, plan.Absent}},
-		"partial in between":       {{0, none, nil, false, plan.Unknown}, {interval, none, partial, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
+		"twice, an interval apart":  {{0, none, nil, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
+		"too soon":                  {{0, none, nil, false, plan.Unknown}, {interval - 1, none, nil, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
+		"twice at once":             {{0, none, nil, false, plan.Unknown}, {0, none, nil, false, plan.Unknown}},
+		"once":                      {{interval, none, nil, false, plan.Unknown}},
+		"partial":                   {{0, none, partial, false, plan.Unknown}, {interval, none, partial, false, plan.Unknown}},
+		"partial, in another group": {{0, none, elsewhere, false, plan.Unknown}, {interval, none, elsewhere, false, plan.Absent}},
+		"partial, then complete":    {{0, none, partial, false, plan.Unknown}, {interval, none, nil, false, plan.Unknown}, {2 * interval, none, nil, false, plan.Absent}},
+		"partial in between":        {{0, none, nil, false, plan.Unknown}, {interval, none, partial, false, plan.Unknown}, {interval, none, nil, false, plan.Absent}},
 		"served in between": {{0, none, nil, false, plan.Unknown}, {time.Minute, all, nil, false, plan.Unknown},
 			{interval, none, nil, false, plan.Unknown}, {2 * interval, none, nil, false, plan.Absent}},
 		"the object was read in between": {{0, none, nil, false, plan.Unknown}, {time.Minute, all, nil, true, plan.Present},

@@ -35,7 +35,7 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 	var out Farewell
 	for _, r := range p.Retain {
 		switch {
-		case r.Reason == v1.RetainedPruneDisabled, r.Reason == v1.RetainedProtected && isSystemNamespace(f.Owner, r.ID):
+		case r.Reason == v1.RetainedPruneDisabled, r.Reason == v1.RetainedAwaitingConfirmation, r.Reason == v1.RetainedProtected && isSystemNamespace(f.Owner, r.ID):
 			out.Left = append(out.Left, r)
 		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && !waitForTermination:
 			// Accepted; the API server finishes it without us.

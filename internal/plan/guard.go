@@ -105,13 +105,11 @@ const LeftWhilePruneOff = "it left the source while spec.prune was false"
 // its message is how the next pass knows the object again, while an empty directory speaks for itself each time.
 func unconfirmed(f view, s Stale) *Hold {
 	switch {
-	case f.Finalizing:
-		return nil
 	case s.WasPruneOff:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
 			Message: LeftWhilePruneOff,
 			Until:   "it is deleted by hand or returns to the source"}
-	case f.Build.EmptyUnproven:
+	case !f.Finalizing && f.Build.EmptyUnproven:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
 			Message: "the path holds no manifests; an intended empty set is a kustomization.yaml with `resources: []`",
 			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
@@ -173,7 +171,7 @@ func terminating(_ view, s Stale) *Hold {
 
 // protected: some Namespaces are never pruned, others not while something in them is wanted or still ours.
 func protected(f view, s Stale) *Hold {
-	if !isNamespace(s.ID) {
+	if !IsNamespace(s.ID) {
 		return nil
 	}
 	if isSystemNamespace(f.Owner, s.ID) {
@@ -187,38 +185,30 @@ func protected(f view, s Stale) *Hold {
 	return nil
 }
 
-func isNamespace(id object.ID) bool { return id.Group == "" && id.Kind == "Namespace" }
-
 func isSystemNamespace(o Owner, id object.ID) bool {
-	return isNamespace(id) && (id.Name == "default" || strings.HasPrefix(id.Name, "kube-") ||
+	return IsNamespace(id) && (id.Name == "default" || strings.HasPrefix(id.Name, "kube-") ||
 		id.Name == o.Namespace || id.Name == o.ControllerNamespace)
 }
 
-// inUse: what runs pins what it refers to, whoever owns it. Users that could not be listed count as users. A
-// CustomResourceDefinition is used by its custom resources, which its deletion would take along, whatever the policy.
+// inUse: what runs pins what it refers to, whoever owns it. Users that could not be listed count as users. A Namespace and a
+// CustomResourceDefinition are used by what is in them, which their deletion would take along, whatever the policy.
 func inUse(f view, s Stale) *Hold {
-	reason := v1.RetainedInUse
-	switch isCRD := IsDefinition(s.ID); {
-	case isCRD:
-		reason = v1.RetainedProtected
-	case !f.Policy.NeedsUse():
-		return nil
-	}
+	container := hasContents(s.ID)
 	switch {
+	case !container && !f.Policy.NeedsUse():
+		return nil
 	case !s.Use.Known:
 		return &Hold{Reason: v1.RetainedUnverified,
 			Message: "its users could not be listed: " + orElse(s.Use.Why, "nobody looked"), Until: "they can be listed"}
 	case len(s.Use.Users) == 0:
 		return nil
 	}
-	return &Hold{Reason: reason, Users: slices.Sorted(slices.Values(s.Use.Users)), Until: untilUnused(reason)}
-}
-
-func untilUnused(reason v1.RetentionReason) string {
-	if reason == v1.RetainedProtected {
-		return "it has no custom resources"
+	users := slices.Sorted(slices.Values(s.Use.Users))
+	if container {
+		return &Hold{Reason: v1.RetainedProtected, Users: users, Message: "its deletion would delete " + users[0],
+			Until: "nothing is in it"}
 	}
-	return "nothing that runs refers to it"
+	return &Hold{Reason: v1.RetainedInUse, Users: users, Until: "nothing that runs refers to it"}
 }
 
 // earlierWave: custom resources go first and are awaited, so that their operator is still there for their

@@ -101,6 +101,12 @@ func IsDefinition(id object.ID) bool {
 	return id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition"
 }
 
+// IsNamespace tells whether the object is a Namespace.
+func IsNamespace(id object.ID) bool { return id.Group == "" && id.Kind == "Namespace" }
+
+// hasContents tells whether the deletion of the object takes others along.
+func hasContents(id object.ID) bool { return IsDefinition(id) || IsNamespace(id) }
+
 // compareDeletion is the total order of deletions: by wave, then by identity.
 func compareDeletion(a, b object.ID) int {
 	return cmp.Or(cmp.Compare(waveOf(a), waveOf(b)), object.Compare(a, b))

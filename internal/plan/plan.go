@@ -142,7 +142,7 @@ func (p Plan) nextLook(f Facts) time.Duration {
 		case r.Reason == v1.RetainedDeleteFailed:
 			shorten(refusedAt[r.ID].Add(f.Policy.RetryInterval).Sub(f.Now))
 		case r.Reason == v1.RetainedProtected && len(r.Users) > 0:
-			shorten(recheck[v1.RetainedInUse]) // a definition: its custom resources may go at any time
+			shorten(recheck[v1.RetainedInUse]) // what is in it may go at any time
 		default:
 			shorten(recheck[r.Reason])
 		}
@@ -193,7 +193,7 @@ func NeedUse(f Facts) []object.ID {
 		if pruneDisabled(v, s) != nil || terminating(v, s) != nil {
 			continue
 		}
-		if f.Policy.NeedsUse() || IsDefinition(s.ID) {
+		if f.Policy.NeedsUse() || hasContents(s.ID) {
 			ids = append(ids, s.ID)
 		}
 	}

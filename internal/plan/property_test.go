@@ -139,9 +139,9 @@ func mayGo(f plan.Facts, s plan.Stale) bool {
 	allowed := s.Seen.DisabledBy == "" && s.Seen.DeletedAt.IsZero()
 	proven := f.Finalizing || f.Build.Revision != "" && f.Build.Revision == f.Build.Newest && !f.Build.EmptyUnproven && !s.WasPruneOff
 	healthy := f.Finalizing || f.Build.Healthy || f.Policy.Order == v1.PruneAfterApply
-	crd := s.ID.Kind == "CustomResourceDefinition"
+	container := s.ID.Kind == "CustomResourceDefinition" || s.ID.Kind == "Namespace"
 	unused := s.Use.Known && len(s.Use.Users) == 0 ||
-		!crd && (f.Policy.Retain == v1.RetainNone || f.Policy.Order == v1.PruneAfterApply)
+		!container && (f.Policy.Retain == v1.RetainNone || f.Policy.Order == v1.PruneAfterApply)
 	due := s.Refused == nil || f.Now.Sub(s.Refused.At) >= f.Policy.RetryInterval
 	return f.Policy.Prune && seen && ours && preconditions && allowed && proven && healthy && unused && due && !protectedNamespace(f, s) && !mayMove(f, s)
 }

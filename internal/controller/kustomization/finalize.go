@@ -26,9 +26,10 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		p.tellLeft(p.inventoryNames(), p.whyLeft())
 		return ctrl.Result{}, p.release(ctx)
 	}
-	facts := p.knownFacts(p.inventory.Entries())
-	facts.Finalizing = true
-	facts.Policy.Prune = true
+	if fields := actingElsewhere(p.ks.Spec); fields != "" {
+		return p.stayAway(ctx, fields)
+	}
+	facts := p.farewellFacts()
 	facts.Siblings = p.Observer.Siblings(ctx, p.ks)
 	p.look(ctx, &facts)
 	facts = p.carryOut(ctx, facts)
@@ -40,8 +41,46 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	if farewell.TimedOut {
 		p.event(warning, meta.ReconciliationFailedReason, "failed to wait for resources termination")
 	}
-	p.tellLeft(names(farewell.Left), "they are protected or still in use")
+	p.tellLeft(append(names(farewell.Left), p.inventory.Unread()...), "each is kept for the reason given, or not understood")
 	return ctrl.Result{}, p.release(ctx)
+}
+
+// farewellFacts are the facts of a deletion: all of the inventory is stale. What left the source while pruning was off is
+// left alone, unless the deletion policy asks in so many words for everything to go.
+func (p *pass) farewellFacts() plan.Facts {
+	facts := p.knownFacts(p.inventory.Entries())
+	facts.Finalizing = true
+	facts.Policy.Prune = true
+	if p.ks.Flux().GetDeletionPolicy() != fluxv1.DeletionPolicyMirrorPrune {
+		for i := range facts.Stale {
+			facts.Stale[i].WasPruneOff = false
+		}
+	}
+	return facts
+}
+
+// actingElsewhere names the fields that make the objects be deleted on another cluster or with other rights, which this
+// version can't do. Looking for them here, or with the controller's own rights, would be wrong in both ways.
+func actingElsewhere(spec v1.KustomizationSpec) string {
+	var fields []string
+	if spec.KubeConfig != nil {
+		fields = append(fields, "spec.kubeConfig")
+	}
+	if spec.ServiceAccountName != "" {
+		fields = append(fields, "spec.serviceAccountName")
+	}
+	return strings.Join(fields, ", ")
+}
+
+// stayAway keeps a Kustomization whose objects can't be deleted in the way that its spec asks for.
+func (p *pass) stayAway(ctx context.Context, fields string) (ctrl.Result, error) {
+	p.report(outcome{state: stateStalled, reason: v1.ReasonFieldNotSupported,
+		message: fmt.Sprintf("deletion waits: %s is not supported by this version of holdfast, so %d objects can't be deleted; "+
+			"set deletionPolicy: Orphan to leave them on the cluster", fields, p.inventory.Len())})
+	if err := p.writeStatus(ctx); err != nil && !apierrors.IsConflict(err) {
+		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
+	}
+	return ctrl.Result{}, nil
 }
 
 // leavesAll tells whether the objects stay on the cluster.
