@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -226,7 +228,7 @@ func TestForbiddenIsSaid(t *testing.T) {
 			}
 		}
 	})
-	s.runAs(rest.ImpersonationConfig{UserName: name})
+	s.runAs(name)
 	s.push(map[string]string{"a.yaml": configMap("a", "1"), "s.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hunter2}\n"})
 	s.follow()
 	s.deploy("app")
@@ -245,11 +247,18 @@ func TestForbiddenIsSaid(t *testing.T) {
 	s.stays(s.cm("a"))
 }
 
-// runAs runs the controllers with other rights.
-func (s *scenario) runAs(as rest.ImpersonationConfig) {
+// runAs runs the controllers with the rights of a user, once these are in force.
+func (s *scenario) runAs(user string) {
 	s.t.Helper()
 	config := rest.CopyConfig(env.Config)
-	config.Impersonate = as
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	limited, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, within, "the rights are in force", func(ctx context.Context) error {
+		return errors.Join(limited.List(ctx, &apiextensionsv1.CustomResourceDefinitionList{}), limited.List(ctx, &v1.KustomizationList{}))
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &holdfast{cancel: cancel, done: make(chan error, 1)}
 	options := testOptions(s.t, s.namespace)

@@ -280,6 +280,12 @@ func TestHeldInTheBackground(t *testing.T) {
 	if got := retainedBecause(ks, s.cmID("old")); got != v1.RetainedAwaitingHealth {
 		t.Errorf("it is retained because of %q", got)
 	}
+	// A push that changes nothing takes the verdict over.
+	r3 := s.push(map[string]string{"web.yaml": broken("web", ""), "README.md": "Words."})
+	again := s.awaitReady("web", r3)
+	if err := phaseIs(v1.PhaseHeld)(again); err != nil || !again.Status.Rollout.Since.Equal(ks.Status.Rollout.Since) {
+		t.Errorf("after a push of a README: since %v, was %v; %v", again.Status.Rollout.Since, ks.Status.Rollout.Since, err)
+	}
 	s.request("web")
 	s.stays(s.cm("old"))
 }

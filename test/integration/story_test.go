@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,6 +28,17 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/app"
 )
+
+// parallelTests is how many tests run side by side, whatever the number of cores: most of a test is waiting. The flag
+// -parallel says otherwise.
+const parallelTests = "10"
+
+func init() {
+	testing.Init()
+	if err := flag.Set("test.parallel", parallelTests); err != nil {
+		panic(err)
+	}
+}
 
 // newStory is a scenario with the controllers at work and every state of its Kustomizations checked for conformance.
 func newStory(t *testing.T, changes ...func(*app.Options)) *scenario {
