@@ -13,7 +13,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,57 +28,58 @@ func main() {
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	go watchParent(cancel)
 	os.Exit(run(ctx, os.Stdout, os.Getenv("KEEP") != ""))
 }
 
-// errOrphaned ends a demo that nobody is looking at any more.
-var errOrphaned = errors.New("the program that started the demo is gone")
-
 // watchParent ends the demo with the program that started it: `go run` does not pass a SIGTERM on.
-func watchParent(cancel context.CancelCauseFunc) {
+func watchParent(cancel context.CancelFunc) {
 	parent := os.Getppid()
 	for os.Getppid() == parent {
 		time.Sleep(time.Second)
 	}
-	cancel(errOrphaned)
+	cancel()
 }
 
 // run plays the demo and returns the exit code.
-func run(ctx context.Context, out io.Writer, keep bool) (code int) {
+func run(ctx context.Context, out io.Writer, keep bool) int {
 	n := newNarrator(out)
-	began := time.Now()
 	s, err := newStage(n)
-	if err == nil {
-		defer func() {
-			if err := s.close(); err != nil {
-				n.problem("the demo could not clean up: %v", err)
-				code = 1
-			}
-		}()
-		err = play(ctx, s)
-	}
-	switch {
-	case errors.Is(context.Cause(ctx), errOrphaned):
-		return 1
-	case ctx.Err() != nil:
-		n.problem("interrupted; everything is stopped and removed")
-		return 1
-	case err != nil:
-		n.failed(err)
-		if s != nil {
-			n.quote("the log of holdfast ends with:", s.controllerLog())
-		}
-	default:
-		n.heading(fmt.Sprintf("Every step was seen to be so, in %s.", time.Since(began).Round(time.Second)))
-	}
-	if keep && s != nil && s.cluster != nil {
-		s.explainKept()
-		<-ctx.Done()
-	}
 	if err != nil {
+		n.failed(err)
+		return 1
+	}
+	played := perform(ctx, s, keep)
+	if err := s.close(); err != nil {
+		n.problem("the demo could not clean up: %v", err)
+		return 1
+	}
+	if ctx.Err() != nil {
+		n.line("\nEnded from outside; everything is stopped and removed.")
+	}
+	if !played {
 		return 1
 	}
 	return 0
+}
+
+// perform plays the story and tells how it ended; with keep it then waits for the end of the context.
+func perform(ctx context.Context, s *stage, keep bool) (played bool) {
+	began := time.Now()
+	err := play(ctx, s)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		s.failed(err)
+		s.quote("the log of holdfast ends with:", s.controllerLog())
+	default:
+		s.heading(fmt.Sprintf("Every step was seen to be so, in %s.", time.Since(began).Round(time.Second)))
+	}
+	if keep && s.cluster != nil {
+		s.explainKept()
+		<-ctx.Done()
+	}
+	return err == nil
 }

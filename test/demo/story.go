@@ -40,7 +40,7 @@ func play(ctx context.Context, s *stage) error {
 	}
 	one := &act{stage: s, namespace: firstNamespace, rollout: "  rollout: {pruneOrder: AfterApply}\n"}
 	s.heading("ACT 1: prune right after the apply, as Flux does today")
-	if err := s.perform(ctx, "1", []step{
+	if err := s.act(ctx, "1", []step{
 		{"v1 goes out", one.releaseFirst},
 		{"v2 changes the config, and its image can't be pulled", one.releaseBrokenPruned},
 		{"Two pods of v1 are deleted, as when their node is drained", one.deletePods},
@@ -51,7 +51,7 @@ func play(ctx context.Context, s *stage) error {
 	}
 	two := &act{stage: s, namespace: secondNamespace}
 	s.heading("ACT 2: the same again, in the order of holdfast: prune last")
-	return s.perform(ctx, "2", []step{
+	return s.act(ctx, "2", []step{
 		{"v1 goes out", two.releaseFirst},
 		{"v2 changes the config, and its image can't be pulled", two.releaseBrokenKept},
 		{"Two pods of v1 are deleted, as when their node is drained", two.deletePods},
@@ -62,7 +62,8 @@ func play(ctx context.Context, s *stage) error {
 	})
 }
 
-func (s *stage) perform(ctx context.Context, number string, steps []step) error {
+// act plays the steps of an act, up to the first that fails.
+func (s *stage) act(ctx context.Context, number string, steps []step) error {
 	for i, step := range steps {
 		s.begin(fmt.Sprintf("%s.%d  %s", number, i+1, step.title))
 		if err := step.run(ctx); err != nil {
