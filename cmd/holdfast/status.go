@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -37,11 +38,14 @@ type notHealthyError struct{ error }
 
 func (notHealthyError) ExitCode() int { return 1 }
 
+// statusFlags are the flags of `status`.
+type statusFlags struct {
+	view
+	allNamespaces, notHealthy, exitCode bool
+}
+
 func newStatusCommand(g *globals) *cobra.Command {
-	var (
-		view                           view
-		allNamespaces, unwell, andCode bool
-	)
+	f := &statusFlags{}
 	command := &cobra.Command{
 		Use:     "status [NAME]",
 		Short:   "Show Kustomizations and sources: what runs, what is wanted, and why it is not there yet",
@@ -50,49 +54,52 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
-	view.bind(flags)
-	flags.BoolVarP(&allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
-	flags.BoolVar(&unwell, "not-healthy", false, "show only what is not Healthy")
-	flags.BoolVar(&andCode, "exit-code", false, "end with 1 if anything is not Healthy")
+	f.bind(flags)
+	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
+	flags.BoolVar(&f.notHealthy, "not-healthy", false, "show only what is not Healthy")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "end with 1 if anything is not Healthy")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := view.check(); err != nil {
-			return err
-		}
-		if allNamespaces && len(args) > 0 {
-			return usageError{errors.New("a NAME and --all-namespaces exclude each other: give --namespace with a NAME")}
-		}
-		ctx, cancel := view.context(cmd.Context())
-		defer cancel()
-		inquirer, err := g.inquirer()
-		if err != nil {
-			return err
-		}
-		var status report.Status
-		switch {
-		case len(args) > 0:
-			namespace, name := kustomizationName(args[0], g.namespace)
-			status, err = inquirer.StatusOf(ctx, namespace, name)
-		case allNamespaces:
-			status, err = inquirer.Status(ctx, "")
-		default:
-			status, err = inquirer.Status(ctx, g.namespace)
-		}
+		status, err := f.read(cmd.Context(), g, args)
 		if err != nil {
 			return err
 		}
 		shown := status
-		if unwell {
+		if f.notHealthy {
 			shown = status.NotHealthy()
 		}
-		if err := view.print(cmd.OutOrStdout(), shown, allNamespaces); err != nil {
+		if err := f.print(cmd.OutOrStdout(), shown, f.allNamespaces); err != nil {
 			return err
 		}
-		if andCode && status.Findings() {
+		if f.exitCode && status.Findings() {
 			return notHealthyError{errors.New("not everything is Healthy")}
 		}
 		return nil
 	}
 	return command
+}
+
+// read asks the cluster for what the flags and arguments name.
+func (f *statusFlags) read(ctx context.Context, g *globals, args []string) (report.Status, error) {
+	if err := f.check(); err != nil {
+		return report.Status{}, err
+	}
+	if f.allNamespaces && len(args) > 0 {
+		return report.Status{}, usageError{errors.New("a NAME and --all-namespaces exclude each other: give --namespace with a NAME")}
+	}
+	inquirer, err := g.inquirer()
+	if err != nil {
+		return report.Status{}, err
+	}
+	ctx, cancel := f.context(ctx)
+	defer cancel()
+	switch {
+	case len(args) > 0:
+		namespace, name := kustomizationName(args[0], g.namespace)
+		return inquirer.StatusOf(ctx, namespace, name)
+	case f.allNamespaces:
+		return inquirer.Status(ctx, "")
+	}
+	return inquirer.Status(ctx, g.namespace)
 }
 
 // kustomizationName reads NAME, ks/NAME or NAMESPACE/NAME.
