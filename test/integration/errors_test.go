@@ -238,6 +238,11 @@ func TestForbiddenIsSaid(t *testing.T) {
 	// Who uses a ConfigMap can't be listed: it is kept, with the missing verb.
 	r2 := s.push(map[string]string{"b.yaml": configMap("b", "1"), "a.yaml": configMap("a", "1")})
 	s.awaitReady("app", r2)
+	// What could not be read is not taken for gone.
+	unread := s.awaitRetained("app", s.id("Secret", "s"), v1.RetainedUnverified)
+	if !containsAll(unread.Message, []string{"cannot get", "secrets"}) {
+		t.Errorf("status says %q", unread.Message)
+	}
 	r3 := s.push(map[string]string{"b.yaml": configMap("b", "1")})
 	s.awaitReady("app", r3)
 	kept := s.awaitRetained("app", s.cmID("a"), v1.RetainedUnverified)

@@ -75,6 +75,24 @@ func TestKilledAtEachPhase(t *testing.T) {
 		h = startProcess(t, s.namespace, env.Kubeconfig)
 		s.endsAs(phase.name, revision, value)
 	}
+
+	// And while the Kustomization itself is deleted.
+	last := s.onlyConfigMap(strconv.Itoa(len(phases)))
+	gate.holdNext(func(r *admissionapi.AdmissionRequest) bool {
+		return r.Resource.Resource == "configmaps" && r.Operation == admissionapi.Delete
+	})
+	ks := s.mustGet("web")
+	if err := kube.Delete(t.Context(), ks); err != nil {
+		t.Fatal(err)
+	}
+	gate.awaitHeld("deletion")
+	h.kill()
+	gate.release()
+	s.mustGet("web")
+	startProcess(t, s.namespace, env.Kubeconfig)
+	eventuallyGone(t, within, ks)
+	eventuallyGone(t, within, &last)
+	eventuallyGone(t, within, s.deploymentOf("web"))
 }
 
 // TestC04KilledBetweenTwoWrites: the controller dies when it has created the first objects of a revision, and the next
