@@ -51,7 +51,8 @@ func startProcess(t *testing.T, namespace, kubeconfig string, flags ...string) *
 	r.command = exec.Command(path, append([]string{"run", "--watch-all-namespaces=false", "--requeue-dependency=1s",
 		"--health-addr=" + health, "--metrics-addr=" + r.metrics,
 		"--storage-path=" + t.TempDir(), "--storage-addr=" + storage, "--storage-adv-addr=" + storage}, flags...)...)
-	r.command.Env = append(os.Environ(), "RUNTIME_NAMESPACE="+namespace, "KUBECONFIG="+kubeconfig)
+	r.command.Env = append(os.Environ(), "RUNTIME_NAMESPACE="+namespace, "KUBECONFIG="+kubeconfig,
+		"TMPDIR="+t.TempDir()) // what a killed process leaves goes with the test
 	log, err := os.Create(r.log)
 	if err != nil {
 		t.Fatal(err)
