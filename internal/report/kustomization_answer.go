@@ -156,6 +156,8 @@ func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
 		steps = append(steps, fmt.Sprintf("kubectl patch kustomizations.kustomize.toolkit.fluxcd.io %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", k.Name, k.Namespace))
 	case Waiting:
 		steps = append(steps, a.nextWaiting()...)
+	default:
+		// On its way, or there: nothing to do.
 	}
 	for i, r := range a.Retained {
 		if i == maxNextKept {

@@ -151,15 +151,11 @@ func (a *ObjectAnswer) findOwner(all []v1.Kustomization) *v1.Kustomization {
 }
 
 func (a *ObjectAnswer) standing(seen SeenObject, owner *v1.Kustomization, complete bool) Standing {
-	switch {
-	case a.Retained != nil:
+	if owner == nil {
+		return a.standingAlone(complete && seen.Unread == "")
+	}
+	if a.Retained != nil {
 		return Kept
-	case owner == nil && !complete, seen.Unread != "" && owner == nil:
-		return Unclear
-	case owner == nil && a.OwnerLabels != "":
-		return LeftBehind
-	case owner == nil:
-		return Unmanaged
 	}
 	key := owner.Namespace + "/" + owner.Name
 	switch listed := slices.Contains(a.Inventories, key); {
@@ -171,6 +167,17 @@ func (a *ObjectAnswer) standing(seen SeenObject, owner *v1.Kustomization, comple
 		return Wanted
 	}
 	return LeftBehind
+}
+
+// standingAlone is the standing of an object without a Kustomization; all is known, or not.
+func (a *ObjectAnswer) standingAlone(known bool) Standing {
+	switch {
+	case !known:
+		return Unclear
+	case a.OwnerLabels != "":
+		return LeftBehind
+	}
+	return Unmanaged
 }
 
 // isCut tells whether the list of kept objects is not whole.
@@ -224,8 +231,9 @@ func (a ObjectAnswer) sentence() string {
 		return fmt.Sprintf("%s was left behind: its labels name Kustomization %s, %s.", name, a.OwnerLabels, a.leftWhy())
 	case Unmanaged:
 		return fmt.Sprintf("%s is not managed by any Kustomization: none applies, keeps or prunes it.", name)
+	default:
+		return fmt.Sprintf("%s: rights are missing to say who manages it.", name)
 	}
-	return fmt.Sprintf("%s: rights are missing to say who manages it.", name)
 }
 
 func (a ObjectAnswer) leftWhy() string {

@@ -118,6 +118,8 @@ func whyOf(ks *v1.Kustomization, state State) string {
 		if why := culpritLine(ks); why != "" {
 			return why
 		}
+	default:
+		// The condition Ready says it.
 	}
 	switch {
 	case state == Deleting && (ready == nil || ready.Status == metav1.ConditionTrue):

@@ -134,6 +134,8 @@ func (a KustomizationAnswer) sentence(o TextOptions) string {
 		line += " on " + o.short(k.Runs)
 	case Held, Refused:
 		line += " at " + orElse(o.short(k.Wants), "no revision")
+	default:
+		// No revision bears on it.
 	}
 	if k.Since != nil {
 		line += ": " + age(k.Since, o.Now) + " so far"

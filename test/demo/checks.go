@@ -68,9 +68,9 @@ func (a *act) ready(ctx context.Context, revision string) error {
 	case c == nil:
 		return errors.New("the Kustomization has no condition Ready")
 	case c.Status != metav1.ConditionTrue:
-		return fmt.Errorf("Ready is %s: %s", c.Status, c.Message)
+		return fmt.Errorf("condition Ready is %s: %s", c.Status, c.Message)
 	case ks.Status.LastAppliedRevision != revision:
-		return fmt.Errorf("Ready is True at %s", ks.Status.LastAppliedRevision)
+		return fmt.Errorf("condition Ready is True at %s", ks.Status.LastAppliedRevision)
 	}
 	return nil
 }

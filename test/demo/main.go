@@ -27,9 +27,7 @@ import (
 func main() {
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	go watchParent(cancel)
+	go watchParent(stop)
 	os.Exit(run(ctx, os.Stdout, os.Getenv("KEEP") != ""))
 }
 

@@ -128,11 +128,11 @@ func (s *stage) startController(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the log of holdfast: %w", err)
 	}
-	defer log.Close() // the child has its own
 	cmd := s.program(context.Background(), "holdfast", "run", "--metrics-addr=0", "--health-addr=0", "--log-encoding=json",
 		"--storage-addr="+address, "--storage-path="+filepath.Join(s.dir, "artifacts"))
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	// The child has a descriptor of its own.
+	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
 		return fmt.Errorf("start holdfast: %w", err)
 	}
 	s.controller, s.exited = cmd, make(chan struct{})
