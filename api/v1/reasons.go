@@ -9,6 +9,8 @@ const (
 	RetainedAwaitingHealth RetentionReason = "AwaitingHealth"
 	// RetainedInUse: something that runs refers to the object.
 	RetainedInUse RetentionReason = "InUse"
+	// RetainedRevisionHistory: a revision that a workload can be rolled back to refers to the object.
+	RetainedRevisionHistory RetentionReason = "RevisionHistory"
 	// RetainedPruneDisabled: an annotation or label on the object forbids pruning.
 	RetainedPruneDisabled RetentionReason = "PruneDisabled"
 	// RetainedPruneOff: spec.prune is false.
@@ -33,11 +35,16 @@ const (
 const (
 	// ReasonFieldNotSupported: the spec asks for something that this version can't do; nothing is applied or pruned.
 	ReasonFieldNotSupported = "FieldNotSupported"
+	// ReasonInvalidPolicy: an annotation or field of the policy says what it can't; nothing is applied or pruned.
+	ReasonInvalidPolicy = "InvalidPolicy"
 	// ReasonRetained is the reason of the event that says that an object is kept from pruning.
 	ReasonRetained = "Retained"
 	// ReasonPruned is the reason of the event that lists what was pruned.
 	ReasonPruned = "Pruned"
 )
+
+// PruneHeldCondition is True while a deletion waits for confirmation.
+const PruneHeldCondition = "PruneHeld"
 
 // Labels and annotations. Those of Flux keep Flux's keys.
 const (
@@ -52,6 +59,9 @@ const (
 const (
 	// ApplyManager is the field manager of managed objects, the same as Flux's.
 	ApplyManager = "kustomize-controller"
+	// CLIManager writes the annotations by which a person controls a Kustomization. A parent's apply wipes those that
+	// kubectl wrote.
+	CLIManager = "holdfast-cli"
 	// StatusManager writes finalizer and status, the same as Flux's.
 	StatusManager = "gotk-kustomize-controller"
 )

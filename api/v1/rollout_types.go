@@ -27,6 +27,21 @@ const (
 	RetainNone RetainPolicy = "None"
 )
 
+// PruneWhen is the time at which one stale object may be pruned.
+type PruneWhen string
+
+const (
+	// PruneImmediate deletes the object before the revision that lacks it is applied, for one whose replacement can't
+	// live beside it. Neither health nor users hold it.
+	PruneImmediate PruneWhen = "Immediate"
+	// PruneWhenHealthy deletes it once the revision that lacks it is healthy, without a look at its users.
+	PruneWhenHealthy PruneWhen = "WhenHealthy"
+	// PruneWhenUnused deletes it once the revision that lacks it is healthy and nothing uses the object. The default.
+	PruneWhenUnused PruneWhen = "WhenUnused"
+	// PruneConfirm deletes it as the policy says, but not before a person confirmed it.
+	PruneConfirm PruneWhen = "Confirm"
+)
+
 // RolloutPolicy says when stale objects may be pruned and what follows a failed revision. All fields are optional.
 type RolloutPolicy struct {
 	// PruneOrder is AfterHealthy (the default) or AfterApply, which is what Flux does.
@@ -78,13 +93,13 @@ type PruneRule struct {
 	// Kind of the objects, without group.
 	// +required
 	Kind string `json:"kind"`
-	// Name of the object; empty for all of the kind.
+	// Name of the object, for a generated one without the hash; empty for all of the kind.
 	// +optional
 	Name string `json:"name,omitempty"`
 	// When is Immediate, WhenHealthy, WhenUnused or Confirm.
 	// +kubebuilder:validation:Enum=Immediate;WhenHealthy;WhenUnused;Confirm
 	// +required
-	When string `json:"when"`
+	When PruneWhen `json:"when"`
 }
 
 // ReferenceRule says where a custom resource names an object that it needs.
@@ -174,6 +189,11 @@ type RolloutStatus struct {
 	// +optional
 	RetainedCount int32 `json:"retainedCount,omitempty"`
 
+	// PendingPrune is the deletion that waits for confirmation: the retained objects with the reason AwaitingConfirmation
+	// and a UID.
+	// +optional
+	PendingPrune *PendingPrune `json:"pendingPrune,omitempty"`
+
 	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
 	// +optional
 	Culprits []Culprit `json:"culprits,omitempty"`
@@ -190,6 +210,12 @@ type RetainedObject struct {
 	// Message says what the reason alone does not, such as an error of the API server.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// UID of the object, where its deletion waits for confirmation or was confirmed.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// Confirmed says that a person allowed the deletion of the object with this UID.
+	// +optional
+	Confirmed bool `json:"confirmed,omitempty"`
 	// Since is when the object began to be retained.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
@@ -202,6 +228,20 @@ type RetainedObject struct {
 	// Until says in words what ends the retention.
 	// +optional
 	Until string `json:"until,omitempty"`
+}
+
+// PendingPrune is a deletion that waits for confirmation.
+type PendingPrune struct {
+	// Digest over the ids and UIDs of exactly the objects that are shown as waiting. The annotation
+	// holdfast.dev/confirm-prune with this value allows their deletion, and no other.
+	// +required
+	Digest string `json:"digest"`
+	// Count is the number of these objects.
+	// +required
+	Count int32 `json:"count"`
+	// Message says what would be deleted, by kind, and why it waits.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Culprit is an object that is not healthy.

@@ -1,0 +1,56 @@
+package v1
+
+// AnnotationPrefix is the prefix of every annotation that holdfast reads and Flux does not have.
+const AnnotationPrefix = "holdfast.dev/"
+
+// The annotations. Those that stand for a field of spec.rollout are for clusters with Flux's own CRD, whose API server
+// refuses the field.
+const (
+	AnnotationPruneOrder    = AnnotationPrefix + "prune-order"
+	AnnotationRetain        = AnnotationPrefix + "retain"
+	AnnotationMaxPrune      = AnnotationPrefix + "max-prune"
+	AnnotationOnFailure     = AnnotationPrefix + "on-failure"
+	AnnotationKeepRevisions = AnnotationPrefix + "keep-revisions"
+	AnnotationSoak          = AnnotationPrefix + "soak"
+	AnnotationRollbackOn    = AnnotationPrefix + "rollback-on"
+	AnnotationReferences    = AnnotationPrefix + "references"
+	// AnnotationPrune has two places: on a Kustomization it holds the rules of spec.rollout.prune, and on any managed
+	// object the time of that object's pruning.
+	AnnotationPrune        = AnnotationPrefix + "prune"
+	AnnotationConfirmPrune = AnnotationPrefix + "confirm-prune"
+)
+
+// Annotation describes one annotation for people.
+type Annotation struct {
+	// Key is the full key.
+	Key string
+	// On is what carries it: "Kustomization" or "managed object".
+	On string
+	// Values are what it may say.
+	Values string
+	// Field is the field of the spec that it stands for; empty for none.
+	Field string
+	// Unsupported is true when this version refuses every value but the default.
+	Unsupported bool
+}
+
+// What carries an annotation.
+const (
+	OnKustomization = "Kustomization"
+	OnManagedObject = "managed object"
+)
+
+// Annotations is the table of all annotations. docs/guide/policy.md shows the same, and a test compares the two.
+var Annotations = []Annotation{
+	{Key: AnnotationPruneOrder, On: OnKustomization, Values: "AfterHealthy, AfterApply", Field: "pruneOrder"},
+	{Key: AnnotationRetain, On: OnKustomization, Values: "InUse, History, None", Field: "retain"},
+	{Key: AnnotationMaxPrune, On: OnKustomization, Values: "a count such as 10, or a percentage such as 20%", Field: "maxPrune"},
+	{Key: AnnotationPrune, On: OnKustomization, Values: "rules KIND[/NAME]=WHEN, separated by commas", Field: "prune"},
+	{Key: AnnotationOnFailure, On: OnKustomization, Values: "Hold", Field: "onFailure", Unsupported: true},
+	{Key: AnnotationKeepRevisions, On: OnKustomization, Values: "0", Field: "keepRevisions", Unsupported: true},
+	{Key: AnnotationSoak, On: OnKustomization, Values: "0s", Field: "soak", Unsupported: true},
+	{Key: AnnotationRollbackOn, On: OnKustomization, Values: "BadRelease", Field: "rollbackOn", Unsupported: true},
+	{Key: AnnotationReferences, On: OnKustomization, Values: "none yet", Field: "references", Unsupported: true},
+	{Key: AnnotationConfirmPrune, On: OnKustomization, Values: "the digest in status.rollout.pendingPrune"},
+	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
+}
