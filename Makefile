@@ -6,6 +6,8 @@ FUZZTIME  ?= 30s
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 # The version is passed on below; asking Git for it again fails where the checkout belongs to someone else.
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
+# No C compiler is needed, and programs, tests and vet share one build of Kubernetes. Only -race needs cgo.
+export CGO_ENABLED := 0
 
 # What `make generate` writes.
 GENERATED := api/v1/zz_generated.deepcopy.go config/crd internal/install/testdata/flux
@@ -42,8 +44,8 @@ unit: ## Test what needs no cluster (seconds, once built)
 
 .PHONY: test
 test: verify check bin/holdfast bin/devcluster ## Everything that must pass: generated files, format, vet, all tests of both modules
-	cd devcluster && $(GO) test ./...
-	$(GO) test $(RACE) -shuffle=on -timeout 25m ./...
+	cd devcluster && DEVCLUSTER=$(CURDIR)/bin/devcluster $(GO) test ./...
+	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -shuffle=on -timeout 25m ./...
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME
