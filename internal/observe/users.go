@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,8 +39,8 @@ func (o *Observer) Users(ctx context.Context, ids []object.ID) map[object.ID]pla
 			byNamespace[id.Namespace][id] = struct{}{}
 		}
 	}
-	for namespace, targets := range byNamespace {
-		o.usersIn(ctx, namespace, targets, uses)
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		o.usersIn(ctx, namespace, byNamespace[namespace], uses)
 	}
 	return uses
 }

@@ -48,7 +48,7 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
-	result, err := build.Build(root, p.ks, build.Options{NoRemoteBases: p.NoRemoteBases})
+	result, err := p.Build(root, p.ks, build.Options{NoRemoteBases: p.NoRemoteBases})
 	if err != nil {
 		return nil, p.buildFailed(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
-	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
@@ -29,8 +30,9 @@ type Reconciler struct {
 	Client client.Client
 	Reader client.Reader
 	Mapper apimeta.RESTMapper
-	// Artifacts fetches what sources publish.
-	Artifacts *artifact.Reader
+	// Artifacts fetches what sources publish, and Build renders it.
+	Artifacts Fetcher
+	Build     BuildFunc
 	// Observer and Executor are the only ways to managed objects.
 	Observer *observe.Observer
 	Executor *execute.Executor
@@ -39,6 +41,14 @@ type Reconciler struct {
 
 	memories memories
 }
+
+// Fetcher fetches an artifact into a directory; *artifact.Reader does.
+type Fetcher interface {
+	Fetch(ctx context.Context, a *meta.Artifact, dir string) error
+}
+
+// BuildFunc renders a Kustomization from an artifact that was fetched; build.Build does.
+type BuildFunc func(root string, ks *v1.Kustomization, o build.Options) (build.Result, error)
 
 // Reconcile makes one pass over one Kustomization.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 )
@@ -85,6 +86,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Reader:    direct,
 		Mapper:    mgr.GetRESTMapper(),
 		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost}),
+		Build:     build.Build,
 		Observer:  &observe.Observer{Reader: direct, Mapper: mgr.GetRESTMapper(), Discovery: disco},
 		Executor:  &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds},
 		Now:       time.Now,
