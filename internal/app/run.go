@@ -38,6 +38,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	if err := preflight(ctx, config, scheme); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it began
+		}
 		return err
 	}
 	mgr, err := ctrl.NewManager(limit(ctx, config, o), managerOptions(scheme, o))

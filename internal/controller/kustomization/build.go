@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fluxcd/pkg/ssa/normalize"
-
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
@@ -52,7 +50,7 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	if err != nil {
 		return nil, p.buildFailed(err)
 	}
-	if err := normalize.UnstructuredList(result.Objects); err != nil {
+	if err := build.Normalize(result.Objects); err != nil {
 		return nil, p.buildFailed(err)
 	}
 	if err := build.CheckDecrypted(result.Objects); err != nil {
