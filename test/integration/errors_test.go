@@ -78,6 +78,10 @@ func TestUserErrorsAreSaid(t *testing.T) {
 			files:  map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: [1]}\n"},
 			reason: "ReconciliationFailed", parts: []string{"ConfigMap/" + ns + "/field-a", ".data.k"},
 		},
+		"typo": {
+			files:  map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndtaa: {k: v}\n"},
+			reason: "ReconciliationFailed", parts: []string{"ConfigMap/" + ns + "/typo-a", "dtaa"},
+		},
 		"value": {
 			files:  map[string]string{"a.yaml": strings.Replace(deployment("a", goodImage, ""), "replicas: 2", "replicas: -1", 1)},
 			reason: "ReconciliationFailed", parts: []string{"Deployment/" + ns + "/value-a dry-run failed (Invalid)", "spec.replicas"},
