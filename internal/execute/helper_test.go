@@ -226,7 +226,7 @@ func deletions(objects ...*unstructured.Unstructured) []plan.Deletion {
 	f := plan.Facts{
 		Owner:  plan.Owner{Name: "shop", Namespace: "flux-system"},
 		Policy: plan.Policy{Prune: true, Retain: "None"},
-		Build:  plan.Build{Revision: "v2", Newest: "v2", Healthy: true},
+		Build:  plan.Build{Revision: "v2", Newest: "v2", Applied: true, Healthy: true},
 
 		Siblings: plan.Siblings{Known: true},
 	}

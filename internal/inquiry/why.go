@@ -78,7 +78,7 @@ func (q *Inquirer) whyObject(ctx context.Context, mapping *meta.RESTMapping, nam
 	sources, lacks := q.followed(ctx, all, nil)
 	missing = append(append(missing, lack...), lacks...)
 	if seen.Exists && usage.CanBeUsed(seen.ID) {
-		use := q.observer.Users(ctx, []object.ID{seen.ID})[seen.ID]
+		use := q.observer.Users(ctx, []object.ID{seen.ID}, false)[seen.ID]
 		seen.Looked, seen.Users, seen.UsersUnknown = true, use.Users, use.Why
 	}
 	answer := report.ObjectAnswerOf(seen, all, report.StatusOf(nil, sources, nil).Sources, complete, missing)

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // Observer reads the cluster with the rights of its client, and never from a cache.
@@ -80,6 +81,7 @@ func observation(obj *metav1.PartialObjectMetadata) plan.Observation {
 		OwnerName:       obj.GetLabels()[v1.OwnerNameLabel],
 		OwnerNamespace:  obj.GetLabels()[v1.OwnerNamespaceLabel],
 		DisabledBy:      PruneDisabledBy(obj),
+		When:            policy.OnObject(obj.Kind, obj.GetAnnotations()[v1.AnnotationPrune]),
 		Finalizers:      obj.GetFinalizers(),
 	}
 	if t := obj.GetDeletionTimestamp(); t != nil {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,8 +21,9 @@ import (
 const listPage = 500
 
 // Users finds who refers to each of the objects. All kinds of users are listed, once per namespace, and only in the
-// namespaces of objects that can be in use at all; for cluster-scoped ones in all namespaces.
-func (o *Observer) Users(ctx context.Context, ids []object.ID) map[object.ID]plan.Use {
+// namespaces of objects that can be in use at all; for cluster-scoped ones in all namespaces. With history it finds the
+// revisions that refer to them, too, and from which nothing runs.
+func (o *Observer) Users(ctx context.Context, ids []object.ID, history bool) map[object.ID]plan.Use {
 	uses := make(map[object.ID]plan.Use, len(ids))
 	byNamespace := map[string]object.Set{}
 	for _, id := range ids {
@@ -40,13 +42,13 @@ func (o *Observer) Users(ctx context.Context, ids []object.ID) map[object.ID]pla
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		o.usersIn(ctx, namespace, byNamespace[namespace], uses)
+		o.usersIn(ctx, namespace, byNamespace[namespace], history, uses)
 	}
 	return uses
 }
 
 // usersIn fills in the uses of the targets, which are all of one namespace, or cluster-scoped when it is empty.
-func (o *Observer) usersIn(ctx context.Context, namespace string, targets object.Set, uses map[object.ID]plan.Use) {
+func (o *Observer) usersIn(ctx context.Context, namespace string, targets object.Set, history bool, uses map[object.ID]plan.Use) {
 	live, err := o.live(ctx, namespace)
 	if err != nil {
 		for id := range targets {
@@ -55,11 +57,17 @@ func (o *Observer) usersIn(ctx context.Context, namespace string, targets object
 		return
 	}
 	found, err := usage.Find(targets, live)
+	var past map[object.ID][]usage.User
+	if history {
+		var unread error
+		past, unread = usage.History(targets, live)
+		err = errors.Join(err, unread)
+	}
 	for id := range targets {
-		users := usage.Summary(found[id])
+		users, revisions := usage.Summary(found[id]), usage.Summary(past[id])
 		switch {
-		case len(users) > 0 || err == nil:
-			uses[id] = plan.Use{Known: true, Users: users}
+		case len(users) > 0 || len(revisions) > 0 || err == nil:
+			uses[id] = plan.Use{Known: true, Users: users, Past: revisions}
 		default:
 			uses[id] = plan.Use{Why: err.Error()}
 		}

@@ -77,7 +77,7 @@ func TestUsersInPages(t *testing.T) {
 	l := &lists{pods: []string{"other", "other", "app", "other", "app"}, page: 2}
 	unused := object.ID{Kind: "ConfigMap", Namespace: "shop", Name: "unused"}
 	role := object.ID{Group: "rbac.authorization.k8s.io", Kind: "Role", Namespace: "elsewhere", Name: "r"}
-	got := l.observer().Users(t.Context(), []object.ID{cm, unused, role})
+	got := l.observer().Users(t.Context(), []object.ID{cm, unused, role}, false)
 	if u := got[cm]; !u.Known || !slices.Equal(u.Users, []string{"Pod/shop/p2", "Pod/shop/p4"}) {
 		t.Errorf("app: %+v", u)
 	}
@@ -110,18 +110,18 @@ func TestUsersInPages(t *testing.T) {
 func TestUsersNotListed(t *testing.T) {
 	for name, err := range faults() {
 		l := &lists{page: 1, fail: map[string]error{"Deployment": err}}
-		got := l.observer().Users(t.Context(), []object.ID{cm})[cm]
+		got := l.observer().Users(t.Context(), []object.ID{cm}, false)[cm]
 		if got.Known || !strings.HasPrefix(got.Why, "list deployments in namespace shop: ") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	l := &lists{pods: []string{"app", "other"}, page: 1, fail: map[string]error{"Pod1": apierrors.NewResourceExpired("token expired")}}
-	if got := l.observer().Users(t.Context(), []object.ID{cm})[cm]; got.Known || !strings.Contains(got.Why, "list pods in namespace shop: token expired") {
+	if got := l.observer().Users(t.Context(), []object.ID{cm}, false)[cm]; got.Known || !strings.Contains(got.Why, "list pods in namespace shop: token expired") {
 		t.Errorf("a list that broke off: %+v", got)
 	}
 	class := object.ID{Group: "storage.k8s.io", Kind: "StorageClass", Name: "fast"}
 	l = &lists{page: 1, fail: map[string]error{"Pod": apierrors.NewForbidden(resource, "", fmt.Errorf("no"))}}
-	if got := l.observer().Users(t.Context(), []object.ID{class})[class]; got.Known || !strings.HasPrefix(got.Why, "list pods in all namespaces: ") {
+	if got := l.observer().Users(t.Context(), []object.ID{class}, false)[class]; got.Known || !strings.HasPrefix(got.Why, "list pods in all namespaces: ") {
 		t.Errorf("cluster-scoped: %+v", got)
 	}
 }
@@ -139,7 +139,7 @@ func TestUsersByNamespace(t *testing.T) {
 			}
 			return l.list(ctx, c, list, opts...)
 		}})
-	got := o.Users(t.Context(), []object.ID{cm, elsewhere})
+	got := o.Users(t.Context(), []object.ID{cm, elsewhere}, false)
 	if !got[cm].Known || len(got[cm].Users) != 1 || got[elsewhere].Known {
 		t.Errorf("%+v", got)
 	}
@@ -177,7 +177,7 @@ func TestUsersOfADefinition(t *testing.T) {
 					return tt.list
 				},
 			})
-			got := o.Users(t.Context(), []object.ID{crd})[crd]
+			got := o.Users(t.Context(), []object.ID{crd}, false)[crd]
 			if got.Known != tt.want.Known || got.Why != tt.want.Why || !slices.Equal(got.Users, tt.want.Users) {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}

@@ -165,7 +165,7 @@ func (w *world) mayStay(id object.ID) bool {
 	if live == nil {
 		return !w.policy.Prune // nobody looks while pruning is off
 	}
-	if !w.policy.Prune || live.DisabledBy != "" || w.pruneOff.Has(id) {
+	if !w.policy.Prune || live.DisabledBy != "" || w.pruneWasOff(id) {
 		return true
 	}
 	if id.Kind != "Namespace" {

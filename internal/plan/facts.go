@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // Facts are all that a decision about stale objects depends on.
@@ -39,8 +40,12 @@ type Policy struct {
 	Prune bool
 	// Order is AfterHealthy or AfterApply; empty is AfterHealthy.
 	Order v1.PruneOrder
-	// Retain is InUse or None; empty is InUse.
+	// Retain is InUse, History or None; empty is InUse.
 	Retain v1.RetainPolicy
+	// Max is how much goes at a time without a word from a person.
+	Max policy.Limit
+	// Rules set the time of pruning for kinds and names.
+	Rules []v1.PruneRule
 	// Timeout bounds the waits between two waves of a deletion.
 	Timeout time.Duration
 	// RetryInterval is the time between two tries of a deletion that was refused.
@@ -56,6 +61,8 @@ type Build struct {
 	Newest string
 	// Desired are the objects of the build. Objects that are skipped by the apply are desired too.
 	Desired object.Set
+	// Applied is true when the build was applied in full. Before that nothing goes but what has to make way for it.
+	Applied bool
 	// Healthy is true when the build, applied in full, was seen to be healthy.
 	Healthy bool
 	// EmptyUnproven is true when the build holds nothing and nobody said that it shall: a directory without
@@ -72,6 +79,11 @@ type Stale struct {
 	Refused *Refusal
 	// WasPruneOff is true when the object became stale while pruning was off.
 	WasPruneOff bool
+	// Lingering is true when it stayed for its users, or for the history, as the last pass left it: the revision that it
+	// left with was pruned before.
+	Lingering bool
+	// Confirmed is the UID of the object whose deletion a person allowed; empty for none.
+	Confirmed string
 }
 
 // Presence says whether an object is there.
@@ -95,6 +107,8 @@ type Observation struct {
 	OwnerName, OwnerNamespace string
 	// DisabledBy is the control key and value that forbids pruning, such as "prune: disabled"; empty if none.
 	DisabledBy string
+	// When is what the annotation holdfast.dev/prune says, understood or not; empty for none.
+	When v1.PruneWhen
 	// DeletedAt is when deletion was accepted; zero if it was not.
 	DeletedAt time.Time
 	// Finalizers that a deletion waits for.
@@ -109,6 +123,8 @@ type Use struct {
 	Why string
 	// Users are those that refer to the object, as Kind/namespace/name.
 	Users []string
+	// Past are the ReplicaSets and ControllerRevisions that refer to the object, and from which nothing runs any more.
+	Past []string
 }
 
 // Refusal is a deletion that the API server did not accept.

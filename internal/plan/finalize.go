@@ -42,7 +42,7 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && timedOut:
 			out.TimedOut = true
 			out.Left = append(out.Left, r)
-		case timedOut && (r.Reason == v1.RetainedInUse || r.Reason == v1.RetainedProtected || r.Reason == v1.RetainedMovedElsewhere):
+		case timedOut && (r.Reason == v1.RetainedInUse || r.Reason == v1.RetainedRevisionHistory || r.Reason == v1.RetainedProtected || r.Reason == v1.RetainedMovedElsewhere):
 			out.Left = append(out.Left, r)
 		default:
 			out.Blocking = append(out.Blocking, r)

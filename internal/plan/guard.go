@@ -22,6 +22,8 @@ type view struct {
 	blockers []object.ID
 	// inside has, for each namespace, the first object that is wanted in it or stale and not gone.
 	inside map[string]object.ID
+	// mass is what counts against maxPrune.
+	mass mass
 }
 
 func newView(f Facts) view {
@@ -38,7 +40,11 @@ func newView(f Facts) view {
 		if s.Seen.Presence != Absent {
 			note(s.ID)
 		}
-		if waveOf(s.ID).isAwaited() && blocksLaterWaves(f, s) {
+	}
+	v.mass = newMass(v)
+	alone := v // without blockers: one object does not wait for another when asked whether others wait for it
+	for _, s := range f.Stale {
+		if waveOf(s.ID).isAwaited() && blocksLaterWaves(alone, s) {
 			v.blockers = append(v.blockers, s.ID)
 		}
 	}
@@ -55,13 +61,19 @@ var beforeSeen = []guard{
 	{"not observed", notObserved},
 }
 
-// afterSeen are the guards for an object that is present and ours.
-var afterSeen = []guard{
+// ofItself are the guards for an object that is present and ours, about the object itself.
+var ofItself = []guard{
 	{"prune disabled", pruneDisabled},
 	{"terminating", terminating},
 	{"moved elsewhere", movedElsewhere},
 	{"protected", protected},
+}
+
+// amongOthers are the guards about those that use it, and about the prune that it is part of.
+var amongOthers = []guard{
+	{"unallowed", unallowed},
 	{"in use", inUse},
+	{"revision history", revisionHistory},
 	{"earlier wave", earlierWave},
 	{"delete refused", deleteRefused},
 	{"no proof", noProof},
@@ -83,10 +95,12 @@ func firstHold(guards []guard, v view, s Stale) *Hold {
 
 // hold is the verdict of all guards: nil when the object may be deleted.
 func (v view) hold(s Stale) *Hold {
-	if hold := firstHold(beforeSeen, v, s); hold != nil {
-		return hold
+	for _, guards := range [][]guard{beforeSeen, ofItself, amongOthers} {
+		if hold := firstHold(guards, v, s); hold != nil {
+			return hold
+		}
 	}
-	return firstHold(afterSeen, v, s)
+	return nil
 }
 
 // pruneOff: with spec.prune false nothing is deleted; the entry stays, so that nothing is forgotten.
@@ -105,14 +119,16 @@ const LeftWhilePruneOff = "it left the source while spec.prune was false"
 // its message is how the next pass knows the object again, while an empty directory speaks for itself each time.
 func unconfirmed(f view, s Stale) *Hold {
 	switch {
+	case allowed(s):
+		return nil
 	case s.WasPruneOff:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
 			Message: LeftWhilePruneOff,
-			Until:   "it is deleted by hand or returns to the source"}
+			Until:   untilConfirmed + ", it is deleted by hand, or it returns to the source"}
 	case !f.Finalizing && f.Build.EmptyUnproven:
 		return &Hold{Reason: v1.RetainedAwaitingConfirmation,
 			Message: "the path holds no manifests; an intended empty set is a kustomization.yaml with `resources: []`",
-			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`"}
+			Until:   "the path has manifests again, or a kustomization.yaml with `resources: []`, or " + untilConfirmed}
 	}
 	return nil
 }
@@ -133,11 +149,17 @@ func superseded(f view, _ Stale) *Hold {
 }
 
 // awaitingHealth: the point of it all. What the new revision replaces may be needed until the new revision works.
-func awaitingHealth(f view, _ Stale) *Hold {
-	if f.Finalizing || f.Policy.Order == v1.PruneAfterApply || f.Build.Healthy {
+func awaitingHealth(f view, s Stale) *Hold {
+	demanded := f.demands(s)
+	switch {
+	case f.Finalizing:
 		return nil
+	case demanded.healthy && !(f.Build.Applied && f.Build.Healthy):
+		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is healthy"}
+	case demanded.applied && !f.Build.Applied:
+		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is applied"}
 	}
-	return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is healthy"}
+	return nil
 }
 
 // notObserved: what could not be read is unknown, and unknown is not gone.
@@ -195,7 +217,7 @@ func isSystemNamespace(o Owner, id object.ID) bool {
 func inUse(f view, s Stale) *Hold {
 	container := hasContents(s.ID)
 	switch {
-	case !container && !f.Policy.NeedsUse():
+	case !container && !f.demands(s).unused:
 		return nil
 	case !s.Use.Known:
 		return &Hold{Reason: v1.RetainedUnverified,
@@ -223,14 +245,14 @@ func earlierWave(f view, s Stale) *Hold {
 
 // blocksLaterWaves tells whether an object is one that will be deleted, or is on its way out within the timeout.
 // One that stays for reasons of its own blocks nothing: a refused deletion never stops the others.
-func blocksLaterWaves(f Facts, s Stale) bool {
-	switch alone := (view{Facts: f}); {
-	case s.Seen.Presence != Present, s.Refused != nil, dropped(f, s) != nil, s.Seen.DisabledBy != "":
+func blocksLaterWaves(alone view, s Stale) bool {
+	switch {
+	case s.Seen.Presence != Present, s.Refused != nil, dropped(alone.Facts, s) != nil, s.Seen.DisabledBy != "":
 		return false
 	case firstHold(beforeSeen, alone, s) != nil:
 		return false
 	case !s.Seen.DeletedAt.IsZero():
-		return f.Now.Before(s.Seen.DeletedAt.Add(f.Policy.Timeout))
+		return alone.Now.Before(s.Seen.DeletedAt.Add(alone.Policy.Timeout))
 	default:
 		return alone.hold(s) == nil
 	}

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -46,7 +47,7 @@ func facts(stale ...plan.Stale) plan.Facts {
 		Now:    now,
 		Owner:  plan.Owner{Name: "shop", Namespace: "flux-system", ControllerNamespace: "holdfast-system"},
 		Policy: plan.Policy{Prune: true, Timeout: timeout, RetryInterval: retry},
-		Build:  plan.Build{Revision: "v2", Newest: "v2", Desired: object.Set{}, Healthy: true},
+		Build:  plan.Build{Revision: "v2", Newest: "v2", Desired: object.Set{}, Applied: true, Healthy: true},
 		Stale:  stale,
 		// Alone in the cluster.
 		Siblings: plan.Siblings{Known: true},
@@ -61,6 +62,15 @@ func free(name string) plan.Stale {
 			OwnerName: "shop", OwnerNamespace: "flux-system"},
 		Use: plan.Use{Known: true},
 	}
+}
+
+// limit reads a maxPrune.
+func limit(s string) policy.Limit {
+	l, err := policy.ParseLimit(s)
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // with changes a stale object.

@@ -55,6 +55,10 @@ type Drop struct {
 type Retention struct {
 	ID object.ID
 	Hold
+	// UID is that of the object whose deletion waits for a person, or was confirmed.
+	UID string
+	// Confirmed is true when a person allowed the deletion of the object with this UID.
+	Confirmed bool
 }
 
 // Hold is the verdict of a guard that does not let go.
@@ -70,11 +74,12 @@ type Hold struct {
 
 // recheck is how soon each reason is worth a second look when no event announces its end.
 var recheck = map[v1.RetentionReason]time.Duration{
-	v1.RetainedInUse:          5 * time.Second,
-	v1.RetainedMovedElsewhere: 5 * time.Second,
-	v1.RetainedTerminating:    2 * time.Second,
-	v1.RetainedUnverified:     10 * time.Second,
-	v1.RetainedSuperseded:     time.Second,
+	v1.RetainedInUse:           5 * time.Second,
+	v1.RetainedRevisionHistory: 30 * time.Second,
+	v1.RetainedMovedElsewhere:  5 * time.Second,
+	v1.RetainedTerminating:     2 * time.Second,
+	v1.RetainedUnverified:      10 * time.Second,
+	v1.RetainedSuperseded:      time.Second,
 }
 
 // afterDelete is how soon to look whether a deletion that was accepted is done.
@@ -90,13 +95,26 @@ func Prune(f Facts) Plan {
 			continue
 		}
 		if hold := v.hold(s); hold != nil {
-			p.Retain = append(p.Retain, Retention{ID: s.ID, Hold: *hold})
+			p.Retain = append(p.Retain, retention(s, *hold))
 			continue
 		}
 		p.Delete = append(p.Delete, Deletion{ID: s.ID, uid: s.Seen.UID, resourceVersion: s.Seen.ResourceVersion})
 	}
 	p.Recheck = p.nextLook(f)
 	return p
+}
+
+// retention remembers with a hold what a person was asked, or said. With spec.prune false again, a word given before is
+// void.
+func retention(s Stale, hold Hold) Retention {
+	r := Retention{ID: s.ID, Hold: hold}
+	switch {
+	case s.Confirmed != "" && hold.Reason != v1.RetainedPruneOff && (s.Seen.UID == s.Confirmed || s.Seen.Presence == Unknown):
+		r.UID, r.Confirmed = s.Confirmed, true
+	case hold.Reason == v1.RetainedAwaitingConfirmation && s.Seen.Presence == Present:
+		r.UID = s.Seen.UID
+	}
+	return r
 }
 
 // dropped tells whether the entry leaves the inventory without a deletion: the object is known to be gone or to be
@@ -167,14 +185,14 @@ func sorted(stale []Stale) []Stale {
 }
 
 // NeedObservation returns the stale objects about which nothing but a look at them can decide. The others are held by
-// policy or by the state of the rollout, and reading them would be a waste. One that waits for a person is read, since the
-// person may have deleted it by hand.
+// policy or by the state of the rollout, and reading them would be a waste. One that waits for a person is read: the
+// person is asked about the very object that is there, and may have deleted it by hand.
 func NeedObservation(f Facts) []object.ID {
 	v := newView(f)
 	var ids []object.ID
 	for _, s := range sorted(f.Stale) {
 		hold := firstHold(beforeSeen[:len(beforeSeen)-1], v, s)
-		if hold == nil || (hold.Reason == v1.RetainedAwaitingConfirmation && s.WasPruneOff) {
+		if hold == nil || hold.Reason == v1.RetainedAwaitingConfirmation {
 			ids = append(ids, s.ID)
 		}
 	}
@@ -190,10 +208,10 @@ func NeedUse(f Facts) []object.ID {
 		if firstHold(beforeSeen, v, s) != nil || dropped(f, s) != nil {
 			continue
 		}
-		if pruneDisabled(v, s) != nil || terminating(v, s) != nil {
+		if pruneDisabled(v, s) != nil || terminating(v, s) != nil || unallowed(v, s) != nil {
 			continue
 		}
-		if f.Policy.NeedsUse() || hasContents(s.ID) {
+		if v.demands(s).unused || hasContents(s.ID) {
 			ids = append(ids, s.ID)
 		}
 	}

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 // population are the objects that the properties draw from: every kind of wave, and namespaces that hold others.
 var population = func() []object.ID {
 	ids := []object.ID{id("Namespace/a"), id("Namespace/default"), id("Namespace/kube-system"), id("Namespace/flux-system"),
-		id("Namespace/holdfast-system"), id("ConfigMap/b/x"), id("Secret/kube-system/x"), id("Database.example.com/a/y")}
+		id("Namespace/holdfast-system"), id("ConfigMap/b/x"), id("ConfigMap/b/y-g5b2m5gtd8"), id("Secret/kube-system/x"), id("Database.example.com/a/y")}
 	for _, wave := range waves {
 		for _, name := range wave {
 			ids = append(ids, id(name))
@@ -37,9 +38,14 @@ func drawStale(t *rapid.T, id object.ID) plan.Stale {
 	if often(t, "users known") {
 		s.Use.Known = true
 		s.Use.Users = rapid.SliceOfN(rapid.SampledFrom([]string{"Pod/a/p", "Pod/a/q"}), 0, 1).Draw(t, "users")
+		s.Use.Past = rapid.SliceOfN(rapid.SampledFrom([]string{"ReplicaSet/a/p", "ReplicaSet/a/q"}), 0, 1).Draw(t, "past")
 	}
 	if rarely(t, "refused") {
 		s.Refused = &plan.Refusal{At: now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(t, "refused ago")) * time.Second), Message: "no"}
+	}
+	s.Lingering = rarely(t, "lingering")
+	if rarely(t, "confirmed") {
+		s.Confirmed = rapid.SampledFrom([]string{"uid-" + id.Name, "uid-" + id.Name, "another"}).Draw(t, "confirmed uid")
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "presence") {
 	case 0:
@@ -53,6 +59,9 @@ func drawStale(t *rapid.T, id object.ID) plan.Stale {
 		// An unknown one keeps traces that must not be believed.
 		s.Seen.OwnerName, s.Seen.OwnerNamespace = "shop", "flux-system"
 		s.Seen.UID, s.Seen.ResourceVersion = "uid-"+id.Name, "7"
+		if rarely(t, "annotated") {
+			s.Seen.When = rapid.SampledFrom([]v1.PruneWhen{v1.PruneImmediate, v1.PruneWhenHealthy, v1.PruneWhenUnused, v1.PruneConfirm, "immediate"}).Draw(t, "when")
+		}
 		switch rapid.IntRange(0, 19).Draw(t, "flaw") {
 		case 0:
 			s.Seen.OwnerName = "other"
@@ -84,7 +93,17 @@ func drawFacts(t *rapid.T) plan.Facts {
 	}
 	f.Policy.Prune = often(t, "prune")
 	f.Policy.Order = rapid.SampledFrom([]v1.PruneOrder{"", v1.PruneAfterHealthy, v1.PruneAfterHealthy, v1.PruneAfterApply}).Draw(t, "order")
-	f.Policy.Retain = rapid.SampledFrom([]v1.RetainPolicy{"", v1.RetainInUse, v1.RetainInUse, v1.RetainNone}).Draw(t, "retain")
+	f.Policy.Retain = rapid.SampledFrom([]v1.RetainPolicy{"", v1.RetainInUse, v1.RetainHistory, v1.RetainNone}).Draw(t, "retain")
+	if rarely(t, "rules") {
+		f.Policy.Rules = []v1.PruneRule{
+			{Kind: "Secret", When: v1.PruneWhenHealthy}, {Kind: "ConfigMap", When: v1.PruneConfirm}, {Kind: "Deployment", When: v1.PruneImmediate},
+			{Kind: "Service", When: v1.PruneWhenUnused}, {Kind: "ConfigMap", Name: "x", When: v1.PruneImmediate},
+		}
+	}
+	if rarely(t, "limited") {
+		f.Policy.Max = limit(rapid.SampledFrom([]string{"0", "1", "2", "20%", "50%"}).Draw(t, "max prune"))
+	}
+	f.Build.Applied = often(t, "applied")
 	f.Build.Healthy = often(t, "healthy")
 	f.Build.EmptyUnproven = rarely(t, "empty")
 	f.Finalizing = rarely(t, "finalizing")
@@ -124,26 +143,101 @@ func mayMove(f plan.Facts, s plan.Stale) bool {
 	if !f.Siblings.Known {
 		return true
 	}
+	when := whenOf(f, s)
+	inOrder := f.Policy.Order != v1.PruneAfterApply && when != v1.PruneImmediate || when == v1.PruneWhenHealthy || when == v1.PruneWhenUnused
 	return slices.ContainsFunc(f.Siblings.List, func(other plan.Sibling) bool {
 		unbuilt := other.SameSource && !other.Suspended && other.BuiltRevision != f.Build.Revision
-		return other.Inventory.Has(s.ID) || unbuilt && !f.Finalizing && f.Policy.Order != v1.PruneAfterApply
+		return other.Inventory.Has(s.ID) || unbuilt && !f.Finalizing && inOrder
 	})
+}
+
+// whenOf is the time of pruning of an object: its annotation goes before the rules that drawFacts knows.
+func whenOf(f plan.Facts, s plan.Stale) v1.PruneWhen {
+	switch {
+	case s.Seen.When != "":
+		return s.Seen.When
+	case len(f.Policy.Rules) == 0:
+		return ""
+	case s.ID.Kind == "ConfigMap" && s.ID.Name == "x":
+		return v1.PruneImmediate
+	}
+	return map[string]v1.PruneWhen{"Secret": v1.PruneWhenHealthy, "ConfigMap": v1.PruneConfirm, "Deployment": v1.PruneImmediate,
+		"Service": v1.PruneWhenUnused}[s.ID.Kind]
 }
 
 // mayGo is the rule for deletion, in the order and words of the design and not of the guards: every condition has to
 // hold. It says nothing about the reason.
 func mayGo(f plan.Facts, s plan.Stale) bool {
+	preconditions := s.Seen.UID != "" && s.Seen.ResourceVersion != ""
+	due := s.Refused == nil || f.Now.Sub(s.Refused.At) >= f.Policy.RetryInterval
+	return asked(f, s) && preconditions && unused(f, s) && due && !needsWord(f, s)
+}
+
+// confirmed tells whether a person allowed the deletion of this very object.
+func confirmed(s plan.Stale) bool { return s.Confirmed != "" && s.Confirmed == s.Seen.UID }
+
+// asked tells whether the revision asks for the deletion and the object itself allows it: what is left to hold it are
+// users, the API server, the order and a person.
+func asked(f plan.Facts, s plan.Stale) bool {
 	seen := s.Seen.Presence == plan.Present
 	ours := s.Seen.OwnerName == f.Owner.Name && s.Seen.OwnerNamespace == f.Owner.Namespace
-	preconditions := s.Seen.UID != "" && s.Seen.ResourceVersion != ""
-	allowed := s.Seen.DisabledBy == "" && s.Seen.DeletedAt.IsZero()
-	proven := f.Finalizing || f.Build.Revision != "" && f.Build.Revision == f.Build.Newest && !f.Build.EmptyUnproven && !s.WasPruneOff
-	healthy := f.Finalizing || f.Build.Healthy || f.Policy.Order == v1.PruneAfterApply
+	willing := s.Seen.DisabledBy == "" && s.Seen.DeletedAt.IsZero()
+	newest := f.Finalizing || f.Build.Revision != "" && f.Build.Revision == f.Build.Newest
+	meant := confirmed(s) || !s.WasPruneOff && (f.Finalizing || !f.Build.EmptyUnproven)
+	return f.Policy.Prune && seen && ours && willing && newest && meant && inTime(f, s) && !protectedNamespace(f, s) && !mayMove(f, s)
+}
+
+// inTime tells whether the rollout is far enough.
+func inTime(f plan.Facts, s plan.Stale) bool {
+	if f.Finalizing {
+		return true
+	}
+	switch whenOf(f, s) {
+	case v1.PruneImmediate:
+		return true
+	case v1.PruneWhenHealthy, v1.PruneWhenUnused:
+		return f.Build.Applied && f.Build.Healthy
+	}
+	return f.Build.Applied && (f.Build.Healthy || f.Policy.Order == v1.PruneAfterApply)
+}
+
+// unused tells whether nobody needs the object, as far as the policy cares.
+func unused(f plan.Facts, s plan.Stale) bool {
+	cares := f.Policy.Retain != v1.RetainNone && f.Policy.Order != v1.PruneAfterApply
+	switch whenOf(f, s) {
+	case v1.PruneImmediate, v1.PruneWhenHealthy:
+		cares = false
+	case v1.PruneWhenUnused:
+		cares = true
+	}
+	if cares && f.Policy.Retain == v1.RetainHistory && len(s.Use.Past) > 0 {
+		return false
+	}
 	container := s.ID.Kind == "CustomResourceDefinition" || s.ID.Kind == "Namespace"
-	unused := s.Use.Known && len(s.Use.Users) == 0 ||
-		!container && (f.Policy.Retain == v1.RetainNone || f.Policy.Order == v1.PruneAfterApply)
-	due := s.Refused == nil || f.Now.Sub(s.Refused.At) >= f.Policy.RetryInterval
-	return f.Policy.Prune && seen && ours && preconditions && allowed && proven && healthy && unused && due && !protectedNamespace(f, s) && !mayMove(f, s)
+	return s.Use.Known && len(s.Use.Users) == 0 || !container && !cares
+}
+
+// needsWord tells whether a person has to allow the deletion and has not: it is marked, or part of a prune that is too
+// large, in which neither generated config counts nor what stayed for its users before.
+func needsWord(f plan.Facts, s plan.Stale) bool {
+	if confirmed(s) {
+		return false
+	}
+	if when := whenOf(f, s); when == v1.PruneConfirm || when == "immediate" {
+		return true
+	}
+	counted := func(s plan.Stale) bool {
+		return asked(f, s) && !confirmed(s) && !s.Lingering && !strings.HasSuffix(s.ID.Name, "-g5b2m5gtd8")
+	}
+	n := 0
+	for _, other := range f.Stale {
+		if counted(other) {
+			n++
+		}
+	}
+	of := float64(len(f.Stale) + len(f.Build.Desired))
+	most, limited := map[string]float64{"0": 0, "1": 1, "2": 2, "20%": max(1, of*0.2), "50%": max(1, of*0.5)}[f.Policy.Max.String()]
+	return limited && !f.Finalizing && counted(s) && float64(n) > math.Ceil(most-1e-9)
 }
 
 func protectedNamespace(f plan.Facts, s plan.Stale) bool {
@@ -175,8 +269,7 @@ func mustWait(f plan.Facts, s plan.Stale) bool {
 		leaving := !first.Seen.DeletedAt.IsZero() && f.Now.Sub(first.Seen.DeletedAt) < f.Policy.Timeout
 		if !first.Seen.DeletedAt.IsZero() {
 			// On its way out already: neither its users nor its preconditions matter any more.
-			going.Use, going.Seen.UID, going.Seen.ResourceVersion = plan.Use{Known: true}, "u", "1"
-			return leaving && mayGo(f, going)
+			return leaving && asked(f, going)
 		}
 		return mayGo(f, going)
 	})
@@ -288,7 +381,7 @@ func TestNeedsAreComplete(t *testing.T) {
 		for i := range f.Stale {
 			f.Stale[i].Seen, f.Stale[i].Use = plan.Observation{}, plan.Use{}
 		}
-		observed := object.NewSet(plan.NeedObservation(f)...)
+		observed := object.NewSet(append(plan.NeedObservation(f), plan.NeedTiming(f)...)...)
 		for i := range f.Stale {
 			if observed.Has(f.Stale[i].ID) {
 				f.Stale[i].Seen = full.Stale[i].Seen

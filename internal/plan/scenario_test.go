@@ -12,6 +12,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 var update = flag.Bool("update", false, "write what the scenarios print into testdata")
@@ -25,8 +26,12 @@ var update = flag.Bool("update", false, "write what the scenarios print into tes
 //	health good|busy|failed    what the health checks say from now on
 //	prune on|off               set spec.prune
 //	order ORDER, retain RETAIN set the policy
+//	max LIMIT                  set maxPrune
+//	rule RULE...               set the rules, as KIND[/NAME]=WHEN; none without
 //	use OBJECT USER...         the object has these users; none without
-//	set OBJECT KEY=VALUE...    change a live object: unread, unlisted, denied, owner, disabled, finalizers; empty undoes
+//	past OBJECT USER...        these refer to the object in the history; none without
+//	confirm [DIGEST]           a person confirms what the last step showed, or repeats a digest; print the digest
+//	set OBJECT KEY=VALUE...    change a live object: unread, unlisted, denied, owner, when, disabled, finalizers; empty undoes
 //	gone OBJECT                the object goes
 //	wait DURATION              time passes
 //	remove                     the Kustomization is deleted
@@ -95,6 +100,18 @@ func (w *world) do(t *testing.T, words []string) string {
 		w.thing(t, args[0]).users = args[1:]
 	case "set":
 		w.set(t, w.thing(t, args[0]), args[1:])
+	case "past":
+		w.thing(t, args[0]).past = args[1:]
+	case "max":
+		w.policy.Max = limit(args[0])
+	case "rule":
+		w.policy.Rules = rules(t, args)
+	case "confirm":
+		w.word = plan.Digest(w.rollout.Retained)
+		if len(args) > 0 {
+			w.word = args[0]
+		}
+		return "confirmed " + w.word + "\n"
 	case "gone":
 		delete(w.live, id(args[0]))
 	case "wait":
@@ -124,6 +141,17 @@ func (w *world) do(t *testing.T, words []string) string {
 		t.Fatalf("unknown command %q", words)
 	}
 	return ""
+}
+
+func rules(t *testing.T, args []string) []v1.PruneRule {
+	t.Helper()
+	ks := &v1.Kustomization{}
+	ks.Annotations = map[string]string{v1.AnnotationPrune: strings.Join(args, ",")}
+	p, problems := policy.Resolve(ks, policy.Defaults{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return p.Rules
 }
 
 func ids(names []string) []object.ID {
@@ -156,6 +184,8 @@ func (w *world) set(t *testing.T, live *thing, args []string) {
 			live.unlisted = value
 		case "denied":
 			live.denied = value
+		case "when":
+			live.When = v1.PruneWhen(value)
 		case "owner":
 			live.OwnerName = value
 		case "disabled":

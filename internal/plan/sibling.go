@@ -46,7 +46,7 @@ func movedElsewhere(f view, s Stale) *Hold {
 		return &Hold{Reason: v1.RetainedMovedElsewhere, Message: other.name() + " has it in its inventory",
 			Until: other.name() + " has applied it or lets go of it"}
 	}
-	if f.Finalizing || f.Policy.Order == v1.PruneAfterApply {
+	if f.Finalizing || !f.demands(s).siblings {
 		return nil
 	}
 	behind := f.firstSibling(func(o Sibling) bool {

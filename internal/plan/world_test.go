@@ -26,7 +26,9 @@ type world struct {
 	inventory inventory.Inventory
 	live      map[object.ID]*thing
 	refused   map[object.ID]plan.Refusal
-	pruneOff  object.Set
+	order     []object.ID
+	applied   bool
+	word      string
 	writes    int
 	deletedAt time.Time
 }
@@ -34,7 +36,7 @@ type world struct {
 // thing is a live object.
 type thing struct {
 	plan.Observation
-	users []string
+	users, past []string
 	// unread and unlisted are what keep it, or its users, from being read; denied is what refuses its deletion.
 	unread, unlisted, denied string
 	// finalizers are put on its deletion.
@@ -44,7 +46,7 @@ type thing struct {
 func newWorld() *world {
 	return &world{
 		now: now, policy: plan.Policy{Prune: true, Timeout: timeout, RetryInterval: retry}, desired: object.Set{},
-		live: map[object.ID]*thing{}, refused: map[object.ID]plan.Refusal{}, pruneOff: object.Set{}, inventory: inventory.Of(),
+		live: map[object.ID]*thing{}, refused: map[object.ID]plan.Refusal{}, inventory: inventory.Of(),
 	}
 }
 
@@ -60,13 +62,26 @@ func (w *world) build(revision string, ids ...object.ID) {
 	slices.Sort(names)
 	w.rollout = plan.Begin(w.rollout, plan.Want{Revision: revision, Digest: strings.Join(names, " "), Generation: 1}, w.now)
 	w.inventory = w.inventory.Record(entries)
-	for _, id := range ids {
+	w.order, w.applied = ids, false
+	w.apply()
+}
+
+// apply makes way, and then brings the objects of the build to the cluster; nothing while something is in the way.
+func (w *world) apply() {
+	for _, d := range plan.Prune(w.facts()).Delete {
+		w.delete(d)
+	}
+	if f := w.facts(); len(plan.InTheWay(f, plan.Prune(f))) > 0 {
+		return
+	}
+	for _, id := range w.order {
 		if w.live[id] == nil {
 			w.writes++
 			w.live[id] = &thing{Observation: plan.Observation{Presence: plan.Present, UID: fmt.Sprint("uid", w.writes),
 				ResourceVersion: fmt.Sprint(w.writes), OwnerName: "shop", OwnerNamespace: "flux-system"}}
 		}
 	}
+	w.applied = true
 	w.rollout = plan.Applied(w.rollout, w.now, timeout)
 }
 
@@ -79,16 +94,17 @@ func (w *world) facts() plan.Facts {
 	if f.Finalizing {
 		w.desired = object.Set{}
 	} else {
-		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Healthy: w.rollout.Verified, EmptyUnproven: w.empty}
+		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Applied: w.applied, Healthy: w.rollout.Verified, EmptyUnproven: w.empty}
 	}
+	confirmed, lingering := plan.Confirmed(w.rollout.Retained, w.word), plan.Lingering(w.rollout.Retained)
 	for _, e := range w.inventory.Stale(w.desired) {
-		s := plan.Stale{ID: e.ID, WasPruneOff: w.pruneOff.Has(e.ID)}
+		s := plan.Stale{ID: e.ID, WasPruneOff: w.pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID]}
 		if r, ok := w.refused[e.ID]; ok {
 			s.Refused = &r
 		}
 		f.Stale = append(f.Stale, s)
 	}
-	observe := object.NewSet(plan.NeedObservation(f)...)
+	observe := object.NewSet(append(plan.NeedObservation(f), plan.NeedTiming(f)...)...)
 	for i := range f.Stale {
 		if observe.Has(f.Stale[i].ID) {
 			f.Stale[i].Seen = w.see(f.Stale[i].ID)
@@ -97,7 +113,7 @@ func (w *world) facts() plan.Facts {
 	use := object.NewSet(plan.NeedUse(f)...)
 	for i := range f.Stale {
 		if t := w.live[f.Stale[i].ID]; use.Has(f.Stale[i].ID) && t != nil {
-			f.Stale[i].Use = plan.Use{Known: t.unlisted == "", Why: t.unlisted, Users: t.users}
+			f.Stale[i].Use = plan.Use{Known: t.unlisted == "", Why: t.unlisted, Users: t.users, Past: t.past}
 		}
 	}
 	return f
@@ -117,9 +133,25 @@ func (w *world) see(id object.ID) plan.Observation {
 // step looks at the health, plans and carries the plan out. It returns the plan.
 func (w *world) step() plan.Plan {
 	if !w.finalizing() && w.rollout.Wanted != nil {
-		w.rollout = plan.Judge(w.rollout, w.verdict, w.now, timeout)
+		if !w.applied {
+			w.apply()
+		}
+		if w.applied {
+			w.rollout = plan.Judge(w.rollout, w.verdict, w.now, timeout)
+		}
 	}
 	p := plan.Prune(w.facts())
+	w.carryOut(p)
+	w.rollout.Retained = nil
+	for _, r := range p.Retain {
+		w.rollout.Retained = append(w.rollout.Retained, v1.RetainedObject{
+			ID: r.ID.Inventory(), Reason: r.Reason, Message: r.Message, UID: r.UID, Confirmed: r.Confirmed})
+	}
+	return p
+}
+
+// carryOut deletes and drops what a plan says.
+func (w *world) carryOut(p plan.Plan) {
 	for _, d := range p.Delete {
 		w.delete(d)
 	}
@@ -129,14 +161,21 @@ func (w *world) step() plan.Plan {
 		delete(w.refused, d.ID)
 	}
 	w.inventory = w.inventory.Without(gone)
-	off := object.Set{}
-	for _, r := range p.Retain {
-		if r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff {
-			off[r.ID] = struct{}{}
+}
+
+// retained is what the last step remembers of an object.
+func (w *world) retained(id object.ID) v1.RetainedObject {
+	for _, r := range w.rollout.Retained {
+		if r.ID == id.Inventory() {
+			return r
 		}
 	}
-	w.pruneOff = off
-	return p
+	return v1.RetainedObject{}
+}
+
+func (w *world) pruneWasOff(id object.ID) bool {
+	r := w.retained(id)
+	return r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff
 }
 
 // delete does what an API server does with a DELETE that carries preconditions.

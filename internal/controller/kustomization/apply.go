@@ -69,8 +69,7 @@ const pendingLook = time.Second
 // apply brings the objects of the build to the cluster, stage by stage. When the same build was applied before and the
 // interval has not passed it does nothing.
 func (p *pass) apply(ctx context.Context) *outcome {
-	key := fmt.Sprintf("%s/%d", p.built.Digest, p.ks.Generation)
-	if p.mem.appliedKey == key && !p.applyIsDue() {
+	if p.isApplied() {
 		return nil
 	}
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
@@ -89,12 +88,18 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		return p.applyPending(result.Pending)
 	}
 	p.applied = true
-	p.mem.appliedKey = key
+	p.mem.appliedKey = p.applyKey()
 	p.mem.appliedAt = p.now
 	p.mem.nextApply = p.now.Add(p.interval())
 	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
 	return nil
 }
+
+// isApplied tells whether the build was applied before and that is to be taken as it is.
+func (p *pass) isApplied() bool { return p.mem.appliedKey == p.applyKey() && !p.applyIsDue() }
+
+// applyKey names what an apply is made of.
+func (p *pass) applyKey() string { return fmt.Sprintf("%s/%d", p.built.Digest, p.ks.Generation) }
 
 // applyIsDue tells whether a build that was applied before is to be applied again.
 func (p *pass) applyIsDue() bool {

@@ -22,6 +22,8 @@ type memory struct {
 	appliedAt, nextApply time.Time
 	// refused are the deletions that the API server did not accept.
 	refused map[object.ID]plan.Refusal
+	// timingAt is when the objects that only the state of the rollout holds were looked at.
+	timingAt time.Time
 	// fetchFailures counts failed downloads in a row.
 	fetchFailures int
 }

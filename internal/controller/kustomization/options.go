@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // Options are the settings of the Kustomization controller, from the flags of `holdfast run`.
@@ -31,6 +33,8 @@ type Options struct {
 	SourceHost string
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
+	// Defaults of the policy hold where a Kustomization says nothing.
+	Defaults policy.Defaults
 	// Recorder takes events.
 	Recorder record.EventRecorder
 }

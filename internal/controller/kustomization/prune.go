@@ -18,7 +18,7 @@ import (
 // prune decides about the stale objects and carries the decision out: one batch of deletions, then a second look, so
 // that what is gone at once leaves the inventory at once. The plan of the second look is only read, not executed.
 func (p *pass) prune(ctx context.Context) *outcome {
-	facts, overtaken, err := p.facts(ctx)
+	facts, overtaken, err := p.facts(ctx, true)
 	if err != nil {
 		return p.waitingErr(err)
 	}
@@ -45,30 +45,30 @@ func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 // holdAll makes the plan of a pass that ended before its objects were applied in full: nothing is pruned.
 func (p *pass) holdAll() {
 	facts := p.knownFacts(p.inventory.Stale(p.desired()))
-	facts.Policy.Order = v1.PruneAfterHealthy
 	facts.Build = plan.Build{Revision: p.revision(), Newest: p.revision(), Desired: p.desired()}
 	p.plan, p.planned = plan.Prune(facts), true
 }
 
 // facts gathers what the plan depends on. The source and the Kustomization are read once more if anything may be
 // deleted: a newer revision or spec makes this build no proof any more (overtaken).
-func (p *pass) facts(ctx context.Context) (f plan.Facts, overtaken bool, err error) {
+func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken bool, err error) {
 	f = p.knownFacts(p.inventory.Stale(p.desired()))
 	f.Build = plan.Build{
 		Revision:      p.revision(),
 		Newest:        p.revision(),
 		Desired:       p.desired(),
+		Applied:       applied,
 		Healthy:       p.rollout.Verified,
 		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
 	}
-	if len(plan.NeedObservation(f)) == 0 {
+	if len(p.toObserve(f)) == 0 {
 		return f, false, nil
 	}
 	current := &v1.Kustomization{}
 	if err := p.Reader.Get(ctx, keyOf(p.ks), current); err != nil {
 		return f, false, err
 	}
-	if current.UID != p.ks.UID || current.Generation != p.ks.Generation || current.DeletionTimestamp != nil {
+	if current.UID != p.ks.UID || current.Generation != p.ks.Generation || !samePolicy(current, p.ks) || current.DeletionTimestamp != nil {
 		return f, true, nil
 	}
 	source, err := p.source(ctx)
@@ -101,8 +101,11 @@ func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
 		Policy: p.policy(),
 	}
 	pruneWasOff := p.pruneWasOff()
+	was := p.rolloutBefore().Retained
+	confirmed := plan.Confirmed(was, p.ks.GetAnnotations()[v1.AnnotationConfirmPrune])
+	lingering := plan.Lingering(was)
 	for _, e := range stale {
-		s := plan.Stale{ID: e.ID, WasPruneOff: pruneWasOff(e.ID)}
+		s := plan.Stale{ID: e.ID, WasPruneOff: pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID]}
 		if refusal, ok := p.mem.refused[e.ID]; ok {
 			s.Refused = &refusal
 		}
@@ -129,34 +132,18 @@ func (p *pass) pruneWasOff() func(object.ID) bool {
 	return func(id object.ID) bool { return off[id.Inventory()] || (cut && !listed[id.Inventory()]) }
 }
 
-func (p *pass) policy() plan.Policy {
-	policy := plan.Policy{
-		Prune:         p.ks.Spec.Prune,
-		Order:         v1.PruneAfterHealthy,
-		Retain:        v1.RetainInUse,
-		Timeout:       p.timeout(),
-		RetryInterval: p.retryInterval(),
-	}
-	if r := p.ks.Spec.Rollout; r != nil {
-		if r.PruneOrder != "" {
-			policy.Order = r.PruneOrder
-		}
-		if r.Retain != "" {
-			policy.Retain = r.Retain
-		}
-	}
-	return policy
-}
-
 // look reads the stale objects that matter, and then the users of those that only their users can keep.
 func (p *pass) look(ctx context.Context, f *plan.Facts) {
-	need := object.NewSet(plan.NeedObservation(*f)...)
+	need := p.toObserve(*f)
 	for i := range f.Stale {
 		if need.Has(f.Stale[i].ID) {
 			f.Stale[i].Seen = p.Observer.Stale(ctx, f.Stale[i].ID, p.now, p.ks.Spec.Interval.Duration)
 		}
 	}
-	uses := p.Observer.Users(ctx, plan.NeedUse(*f))
+	if len(plan.NeedTiming(*f)) > 0 && p.now.Sub(p.mem.timingAt) >= timingInterval {
+		p.mem.timingAt = p.now
+	}
+	uses := p.Observer.Users(ctx, plan.NeedUse(*f), f.Policy.Retain == v1.RetainHistory)
 	for i := range f.Stale {
 		f.Stale[i].Use = uses[f.Stale[i].ID]
 		if refusal, ok := p.mem.refused[f.Stale[i].ID]; ok {

@@ -3,6 +3,7 @@ package kustomization
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -25,6 +26,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // The field indexes by which a Kustomization is found from what it refers to.
@@ -138,6 +140,15 @@ func (r *Reconciler) enqueueBy(index string) handler.EventHandler {
 	})
 }
 
+// ownAnnotations are holdfast's annotations on a Kustomization.
+func ownAnnotations(obj client.Object) map[string]string {
+	ks, ok := obj.(*v1.Kustomization)
+	if !ok {
+		return nil
+	}
+	return policy.Annotations(ks)
+}
+
 // wanted lets pass what a person or a parent changed, and not the status that the controller writes itself.
 func wanted() predicate.Predicate {
 	return predicate.Or(
@@ -145,7 +156,7 @@ func wanted() predicate.Predicate {
 		predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
 			before, _ := meta.ReconcileAnnotationValue(e.ObjectOld.GetAnnotations())
 			after, _ := meta.ReconcileAnnotationValue(e.ObjectNew.GetAnnotations())
-			return before != after
+			return before != after || !maps.Equal(ownAnnotations(e.ObjectOld), ownAnnotations(e.ObjectNew))
 		}},
 	)
 }

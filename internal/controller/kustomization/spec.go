@@ -9,18 +9,22 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // checkSpec refuses what this version can't do. A field that is ignored in silence is worse than one that is refused:
 // the user would believe it works.
 func (p *pass) checkSpec(context.Context) *outcome {
-	if fields := unsupported(p.ks.Spec); len(fields) > 0 {
+	if fields := append(unsupported(p.ks.Spec), policy.UnsupportedAnnotations(p.ks)...); len(fields) > 0 {
 		return &outcome{
 			state:  stateStalled,
 			reason: v1.ReasonFieldNotSupported,
 			message: fmt.Sprintf("%s: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec",
 				strings.Join(fields, ", ")),
 		}
+	}
+	if refused := p.checkPolicy(); refused != nil {
+		return refused
 	}
 	if p.NoCrossNamespaceRefs && p.sourceNamespace() != p.ks.Namespace {
 		ref := p.ks.Spec.SourceRef
@@ -77,10 +81,7 @@ func unsupportedRollout(r *v1.RolloutPolicy) []string {
 		name string
 		set  bool
 	}{
-		{"spec.rollout.prune", len(r.Prune) > 0},
-		{"spec.rollout.retain: History", r.Retain == v1.RetainHistory},
 		{"spec.rollout.onFailure: Rollback", r.OnFailure == "Rollback"},
-		{"spec.rollout.maxPrune", r.MaxPrune != nil},
 		{"spec.rollout.keepRevisions", r.KeepRevisions != nil && *r.KeepRevisions > 0},
 		{"spec.rollout.soak", r.Soak != nil && r.Soak.Duration > 0},
 		{"spec.rollout.rollbackOn: Any", r.RollbackOn == "Any"},

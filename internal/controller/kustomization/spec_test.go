@@ -11,7 +11,6 @@ import (
 	fluxkustomize "github.com/fluxcd/pkg/apis/kustomize"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
@@ -28,7 +27,7 @@ var supported = map[string][]string{
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
-	"RolloutPolicy":                 {"pruneOrder", "retain"},
+	"RolloutPolicy":                 {"maxPrune", "prune", "pruneOrder", "retain"},
 }
 
 // refused sets, for each field that does not work yet, a value that has to be refused, and says by which name.
@@ -50,9 +49,7 @@ var refused = map[string]map[string]struct {
 		}, "spec.dependsOn[].readyExpr"},
 	},
 	"RolloutPolicy": {
-		"prune":         {rollout(v1.RolloutPolicy{Prune: []v1.PruneRule{{}}}), "spec.rollout.prune"},
 		"onFailure":     {rollout(v1.RolloutPolicy{OnFailure: "Rollback"}), "spec.rollout.onFailure: Rollback"},
-		"maxPrune":      {rollout(v1.RolloutPolicy{MaxPrune: &intstr.IntOrString{}}), "spec.rollout.maxPrune"},
 		"keepRevisions": {rollout(v1.RolloutPolicy{KeepRevisions: new(int32(1))}), "spec.rollout.keepRevisions"},
 		"soak":          {rollout(v1.RolloutPolicy{Soak: &metav1.Duration{Duration: time.Second}}), "spec.rollout.soak"},
 		"rollbackOn":    {rollout(v1.RolloutPolicy{RollbackOn: "Any"}), "spec.rollout.rollbackOn: Any"},
@@ -112,11 +109,6 @@ func TestValuesThatAreSupported(t *testing.T) {
 			t.Errorf("%s: %q", kind, got)
 		}
 	}
-	spec := plainSpec()
-	spec.Rollout = &v1.RolloutPolicy{Retain: v1.RetainHistory}
-	if got := unsupported(spec); !slices.Equal(got, []string{"spec.rollout.retain: History"}) {
-		t.Errorf("%q", got)
-	}
 }
 
 func TestCheckSpec(t *testing.T) {
@@ -129,6 +121,15 @@ func TestCheckSpec(t *testing.T) {
 		"two fields": {change: func(p *pass) { p.ks.Spec.ServiceAccountName, p.ks.Spec.Decryption = "x", &fluxv1.Decryption{} },
 			wantReason:  "FieldNotSupported",
 			wantMessage: "spec.decryption, spec.serviceAccountName: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
+		"an annotation with a value that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationRetain: "Forever"} },
+			wantReason:  "InvalidPolicy",
+			wantMessage: `holdfast.dev/retain is "Forever": want InUse, History or None; nothing is applied or pruned until it is corrected`},
+		"an annotation that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{"holdfast.dev/retian": "None"} },
+			wantReason:  "InvalidPolicy",
+			wantMessage: "there is no annotation holdfast.dev/retian; nothing is applied or pruned until it is corrected"},
+		"an annotation for a field that does not work yet": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationOnFailure: "Rollback"} },
+			wantReason:  "FieldNotSupported",
+			wantMessage: "holdfast.dev/on-failure: Rollback: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
 		"another namespace": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace = "other" }},
 		"another namespace, forbidden": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace, p.NoCrossNamespaceRefs = "other", true },
 			wantReason: "AccessDenied", wantMessage: "can't access 'GitRepository/other/repo', cross-namespace references have been blocked"},

@@ -53,7 +53,7 @@ func (p *pass) verdict() outcome {
 			message: fmt.Sprintf("Running health checks for revision %s with a timeout of %s", rev, p.timeout())}
 	case p.rollout.Phase == v1.PhaseHeld && p.judged():
 		return outcome{state: stateFailed, reason: fluxmeta.HealthCheckFailedReason, after: p.retryInterval(),
-			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText)}
+			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText) + p.held()}
 	case len(p.refusals) > 0:
 		return outcome{state: stateFailed, reason: fluxmeta.PruneFailedReason, after: p.retryInterval(),
 			message: "delete failed, errors: " + strings.Join(p.refusals, "; ")}
@@ -71,7 +71,7 @@ func (p *pass) untilNextApply() time.Duration {
 
 // emptyHeld tells whether an empty build waits for a person.
 func (p *pass) emptyHeld() bool {
-	return len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
+	return p.plan.Reasons()[v1.RetainedAwaitingConfirmation] > 0 && len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
 }
 
 func pathOf(ks *v1.Kustomization) string {
@@ -224,6 +224,7 @@ func (p *pass) reportRetained() {
 		}
 		p.rollout.Retained = append(p.rollout.Retained, entry)
 	}
+	p.reportPending()
 }
 
 func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedObject {
@@ -235,6 +236,8 @@ func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedOb
 		ID:        r.ID.Inventory(),
 		Reason:    r.Reason,
 		Message:   cut(r.Message, maxRetainedMessage),
+		UID:       r.UID,
+		Confirmed: r.Confirmed,
 		Since:     since,
 		Users:     r.Users[:min(len(r.Users), maxUsers)],
 		UserCount: int32(len(r.Users)), //nolint:gosec // see above

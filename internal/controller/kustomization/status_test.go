@@ -172,6 +172,14 @@ func TestVerdict(t *testing.T) {
 		"verifying in the background": {change: func(p *pass) { p.rollout.Phase = v1.PhaseVerifying }, wantState: stateReady, wantMessage: "Applied revision: " + rev, wantAfter: time.Hour},
 		"held": {change: held, wantState: stateFailed, wantReason: "HealthCheckFailed",
 			wantMessage: "health check failed after 4m0s: timeout waiting for: [x]", wantAfter: time.Minute},
+		"held, and nothing is kept for it": {change: func(p *pass) { held(p); p.plan.Retain = kept(v1.RetainedPruneDisabled) }, wantState: stateFailed,
+			wantReason: "HealthCheckFailed", wantMessage: "health check failed after 4m0s: timeout waiting for: [x]", wantAfter: time.Minute},
+		"held, objects kept for it": {change: func(p *pass) {
+			held(p)
+			p.plan.Retain = kept(v1.RetainedAwaitingHealth, v1.RetainedAwaitingHealth, v1.RetainedAwaitingHealth, v1.RetainedPruneDisabled, v1.RetainedAwaitingHealth, v1.RetainedAwaitingHealth)
+		}, wantState: stateFailed, wantReason: "HealthCheckFailed", wantAfter: time.Minute,
+			wantMessage: "health check failed after 4m0s: timeout waiting for: [x]; kept until a revision is healthy: ConfigMap/shop/c0, ConfigMap/shop/c1, ConfigMap/shop/c2 and 2 more " +
+				"(to let one go now, annotate it with holdfast.dev/prune: Immediate)"},
 		"held in the background": {change: func(p *pass) { held(p); p.ks.Spec.Wait = false }, wantState: stateReady, wantMessage: "Applied revision: " + rev, wantAfter: time.Hour},
 		"deletions refused": {change: func(p *pass) { p.refusals = []string{"a", "b"} }, wantState: stateFailed, wantReason: "PruneFailed",
 			wantMessage: "delete failed, errors: a; b", wantAfter: time.Minute},
@@ -198,6 +206,7 @@ func TestVerdict(t *testing.T) {
 	}
 	p := passOn(newKustomization())
 	p.built.Empty, p.inventory = build.EmptyUnexplained, inventory.Of(inventory.Entry{})
+	p.plan.Retain = kept(v1.RetainedAwaitingConfirmation)
 	if got := p.verdict(); got.state != stateStalled || got.reason != "AwaitingConfirmation" || !strings.HasPrefix(got.message, "0 objects built from ./deploy") {
 		t.Errorf("empty without a word: %+v", got)
 	}
