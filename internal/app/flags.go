@@ -43,6 +43,7 @@ type Flags struct {
 	requeueDependency                    time.Duration
 	noRemoteBases                        bool
 	storage                              storageFlags
+	policy                               policyFlags
 
 	acl            acl.Options
 	client         client.Options
@@ -69,6 +70,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.bindProcess(fs)
 	f.bindReconcile(fs)
 	f.storage.bind(fs)
+	f.policy.bind(fs)
 	f.bindGates(fs)
 	f.Log.BindFlags(fs)
 	f.acl.BindFlags(fs)
@@ -138,7 +140,11 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	return Options{
+	defaults, err := f.policy.defaults()
+	if err != nil {
+		return Options{}, err
+	}
+	options := Options{
 		Controllers:        f.controllers,
 		Namespace:          namespace,
 		WatchAllNamespaces: f.watch.AllNamespaces,
@@ -150,7 +156,9 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 		KubeAPIBurst:       f.client.Burst,
 		Kustomization:      f.kustomization(kinds, namespace, getenv(SourceHostVariable)),
 		Source:             f.source(),
-	}, nil
+	}
+	options.Kustomization.Defaults = defaults
+	return options, nil
 }
 
 func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost string) kustomization.Options {

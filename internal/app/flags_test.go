@@ -57,6 +57,10 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"storage-adv-addr":           "",
 		"storage-path":               "",
 
+		"default-prune-order": "AfterHealthy",
+		"default-retain":      "InUse",
+		"default-max-prune":   "",
+
 		"controllers": "[source,kustomization]",
 	}
 	var f Flags
@@ -249,5 +253,20 @@ func wantUsageError(t *testing.T, err error, name string) {
 	}
 	if !strings.Contains(err.Error(), name) {
 		t.Errorf("the message does not name %s: %v", name, err)
+	}
+}
+
+// The defaults of the policy are checked at the start: a controller that prunes by another one than was meant is worse than none.
+func TestPolicyDefaults(t *testing.T) {
+	options, err := resolve(t, nil, "--default-prune-order=AfterApply", "--default-retain=History", "--default-max-prune=20%")
+	if d := options.Kustomization.Defaults; err != nil || d.Order != "AfterApply" || d.Retain != "History" || d.Max.String() != "20%" {
+		t.Errorf("%+v %v", d, err)
+	}
+	for flag, want := range map[string]string{
+		"--default-prune-order=Never": "want AfterHealthy or AfterApply", "--default-retain=": "want InUse, History or None",
+		"--default-max-prune=120%": "want a count such as 10, or a percentage from 0% to 100%",
+	} {
+		_, err := resolve(t, nil, flag)
+		wantUsageError(t, err, want)
 	}
 }

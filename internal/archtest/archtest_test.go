@@ -31,6 +31,7 @@ var purePackages = []string{
 	"internal/usage",
 	"internal/health",
 	"internal/plan",
+	"internal/policy",
 	"internal/inventory",
 }
 

@@ -59,6 +59,17 @@ func Resolve(ks *v1.Kustomization, defaults Defaults) (Policy, []error) {
 	return p, r.problems
 }
 
+// Check refuses defaults that there are not. The error begins with the name of the field.
+func (d Defaults) Check() error {
+	switch {
+	case !slices.Contains(orders, d.Order):
+		return fmt.Errorf("prune-order is %q: want %s", d.Order, list(orders))
+	case !slices.Contains(retains, d.Retain):
+		return fmt.Errorf("retain is %q: want %s", d.Retain, list(retains))
+	}
+	return nil
+}
+
 // resolver collects what is wrong while the fields are read.
 type resolver struct {
 	annotations map[string]string
