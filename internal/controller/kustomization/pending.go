@@ -31,7 +31,7 @@ func (p *pass) reportPending() {
 	command := fmt.Sprintf("holdfast confirm %s -n %s --expect %s", p.ks.Name, p.ks.Namespace, digest)
 	conditions.MarkTrue(p.ks, v1.PruneHeldCondition, string(v1.RetainedAwaitingConfirmation), "%s", message+". To allow exactly this: "+command)
 	if was := p.rolloutBefore().PendingPrune; (was == nil || was.Digest != digest) && !p.emptyHeld() {
-		p.event(warning, string(v1.RetainedAwaitingConfirmation), message+". To allow exactly this: "+command)
+		p.event(normal, string(v1.RetainedAwaitingConfirmation), message+". To allow exactly this: "+command)
 	}
 	if p.ks.GetAnnotations()[v1.AnnotationConfirmPrune] == digest {
 		p.plan.Recheck = confirmedLook // it was confirmed before it was shown
