@@ -143,6 +143,7 @@ func (p *pass) stay(ctx context.Context, farewell plan.Farewell) (ctrl.Result, e
 		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
 	}
 	p.send(ctx)
+	p.watch()
 	return ctrl.Result{RequeueAfter: max(finalizeLook, p.plan.Recheck)}, nil
 }
 

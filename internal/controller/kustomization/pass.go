@@ -30,6 +30,8 @@ type pass struct {
 	events    []event
 	// asked is true when a person asked for a reconciliation that was not taken up yet.
 	asked bool
+	// watched is true when events announce the changes that this Kustomization waits for.
+	watched bool
 	// planned is true when plan speaks of the build of this pass.
 	planned bool
 	// applied is true when every object was applied in this pass or in one before it that still counts.

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/telemetry"
+	"github.com/holdfast-gitops/holdfast/internal/trigger"
 )
 
 // Reconciler reconciles Kustomizations.
@@ -36,6 +37,8 @@ type Reconciler struct {
 	// Observer and Executor are the only ways to managed objects.
 	Observer *observe.Observer
 	Executor *execute.Executor
+	// Trigger queues a Kustomization when something that it waits for changes; without it looks are periodic only.
+	Trigger *trigger.Watcher
 	// Now is the clock.
 	Now func() time.Time
 
@@ -76,6 +79,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // forget drops what the process remembers of a Kustomization that is gone.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.memories.forget(key)
+	if r.Trigger != nil {
+		r.Trigger.Set(key, 0)
+	}
+	telemetry.ForgetKept(key.Namespace, key.Name)
 	telemetry.ForgetReconcile(v1.KustomizationKind, key.Namespace, key.Name)
 }
 
@@ -135,22 +142,44 @@ func (p *pass) finish(ctx context.Context, out outcome) (ctrl.Result, error) {
 		}
 		return ctrl.Result{}, errors.Join(fmt.Errorf("write status: %w", err), out.err)
 	}
+	if p.planned {
+		p.tellRetained()
+		p.measureRetained()
+	}
 	p.emit(ctx, out)
 	if out.err != nil {
 		return ctrl.Result{}, out.err
 	}
+	p.watch()
 	return ctrl.Result{RequeueAfter: p.after(out)}, nil
 }
 
 // after is the time to the next pass: what the outcome asks for, what the plan wants looked at, and the next apply.
 func (p *pass) after(out outcome) time.Duration {
 	after := out.after
-	for _, d := range []time.Duration{p.plan.Recheck, p.nextLook()} {
+	recheck := p.plan.Recheck
+	if p.eventsEndRetention() {
+		recheck = p.periodic(recheck)
+	}
+	for _, d := range []time.Duration{recheck, p.periodic(p.nextLook())} {
 		if d > 0 && (after == 0 || d < after) {
 			after = d
 		}
 	}
 	return after
+}
+
+// periodic is the time between two looks that no event causes: longer where events are there to cause them. A deadline
+// causes none, so a look is never put off past it.
+func (p *pass) periodic(look time.Duration) time.Duration {
+	if !p.watched || look <= 0 {
+		return look
+	}
+	look = max(look, watchedLook)
+	if d := p.rollout.Deadline; p.rollout.Phase == v1.PhaseVerifying && d != nil {
+		look = max(time.Millisecond, min(look, d.Sub(p.now)))
+	}
+	return look
 }
 
 // interval is the time to the next apply without a change, spread over the jitter.

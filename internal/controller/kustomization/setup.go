@@ -11,6 +11,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,6 +28,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
+	"github.com/holdfast-gitops/holdfast/internal/trigger"
 )
 
 // The field indexes by which a Kustomization is found from what it refers to.
@@ -52,6 +54,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		For(&v1.Kustomization{}, builder.WithPredicates(wanted())).
 		Watches(&sourcev1.GitRepository{}, r.enqueueBy(bySource), builder.WithPredicates(revisionChanged())).
 		Watches(&v1.Kustomization{}, r.enqueueBy(byDependency), builder.WithPredicates(readinessChanged())).
+		WatchesRawSource(r.Trigger.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: max(1, o.Concurrent),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
@@ -78,6 +81,10 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a discovery client: %w", err)
 	}
+	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a client for watches: %w", err)
+	}
 	stageKinds := make(map[schema.GroupKind]struct{}, len(o.CustomApplyStageKinds))
 	for _, gk := range o.CustomApplyStageKinds {
 		stageKinds[gk] = struct{}{}
@@ -91,6 +98,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Build:     build.Build,
 		Observer:  &observe.Observer{Reader: direct, Mapper: mgr.GetRESTMapper(), Discovery: disco},
 		Executor:  &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds},
+		Trigger:   trigger.New(metadataClient, trigger.Options{}),
 		Now:       time.Now,
 	}, nil
 }
