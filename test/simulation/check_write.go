@@ -1,0 +1,150 @@
+package simulation
+
+import (
+	"encoding/json"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/testkit/modelcluster"
+)
+
+// checkWrite judges a write of the controller after it took effect.
+func (w *world) checkWrite(k *worker, c modelcluster.Change) {
+	id := c.ID()
+	switch {
+	case id == kustomizationID(k.key.Name) && c.After == nil:
+		w.checkRelease(k, decoded(c.Before))
+	case id == kustomizationID(k.key.Name):
+		w.checkStatus(k, decoded(c.Before), decoded(c.After))
+	case k.request.Verb == modelcluster.Apply:
+		w.stats.Applies++
+		w.checkApply(k, c)
+	case k.request.Verb == modelcluster.Delete:
+		w.stats.Deletions++
+	default:
+		w.fail("no foreign object", "%s is written by %s", id, k.request)
+	}
+}
+
+// checkApply: what is written is wanted, and was recorded before.
+//
+// A process that another one has superseded may have a request under way that takes effect after the other one found the object
+// absent and took it out of the inventory. No precondition of server-side apply excludes that. Such an object is a stray:
+// counted, and not held against anyone.
+func (w *world) checkApply(k *worker, c modelcluster.Change) {
+	id := c.ID()
+	ks := w.kustomization(k.key.Name)
+	if ks != nil && inventoryOf(ks).Has(id) {
+		if !k.built.Has(id) {
+			w.fail("no foreign object", "%s is applied, but not part of the build", id)
+		}
+		return
+	}
+	if k.process.superseded {
+		w.truth.stray[c.After.GetUID()] = true
+		w.stats.Strays++
+		return
+	}
+	w.fail("never orphaned", "%s is applied and not in the inventory of %s", id, k.key.Name)
+}
+
+// checkStatus: an entry leaves the inventory only if its object is gone or someone else's, and status stays small.
+func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
+	next := inventoryOf(after)
+	for _, e := range inventoryOf(before).Entries() {
+		if next.Has(e.ID) {
+			continue
+		}
+		live := w.cluster.Get(e.ID)
+		if live == nil || ownerOf(live) != k.key.Namespace+"/"+k.key.Name {
+			continue
+		}
+		t := &w.truth
+		uid := live.GetUID()
+		if t.created[uid] >= k.seen.started || t.relabelled[uid] >= k.seen.started || t.stray[uid] {
+			continue // it came, or came back, after the look
+		}
+		w.fail("never orphaned", "%s is there and leaves the inventory of %s", e.ID, k.key.Name)
+	}
+	if r := after.Status.Rollout; r != nil {
+		for _, kept := range r.Retained {
+			w.stats.Retained[kept.Reason]++
+		}
+		if len(r.Retained) > 500 {
+			w.fail("bounded status", "%d retained objects in status", len(r.Retained))
+		}
+	}
+	if w.step%64 == 0 {
+		if text, err := json.Marshal(after.Status); err != nil || len(text) > 256<<10 {
+			w.fail("bounded status", "status of %s has %d bytes: %v", after.Name, len(text), err)
+		}
+	}
+}
+
+// checkRelease: a Kustomization goes only when what it made is gone or left by right.
+func (w *world) checkRelease(k *worker, ks *v1.Kustomization) {
+	t := &w.truth
+	for _, e := range inventoryOf(ks).Entries() {
+		live := w.cluster.Get(e.ID)
+		if live == nil || ownerOf(live) != k.key.Namespace+"/"+k.key.Name {
+			continue
+		}
+		uid := live.GetUID()
+		fresh := t.created[uid] >= k.seen.started || t.relabelled[uid] >= k.seen.started
+		if fresh || live.GetDeletionTimestamp() != nil || w.mayBeLeft(k, ks, live) {
+			t.left[uid] = true
+			continue
+		}
+		w.fail("never orphaned", "%s is there and %s lets go of it", e.ID, ks.Name)
+	}
+}
+
+// mayBeLeft tells whether a Kustomization that goes may leave an object.
+func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Unstructured) bool {
+	id := object.IDOf(live)
+	for _, spec := range w.since(ks.Name, k.seen.started) {
+		if spec != nil && leavesAll(spec) {
+			return true
+		}
+	}
+	if isKept(live) || leftWhileOff(ks, id) {
+		return true
+	}
+	if ks.DeletionTimestamp == nil || w.now.Before(ks.DeletionTimestamp.Add(ks.Spec.Timeout.Duration-time.Second)) {
+		return false
+	}
+	// After the timeout what others need stays.
+	if w.truth.users[id] > 0 || w.truth.lastFree[id] >= k.seen.started || plan.IsNamespace(id) || plan.IsDefinition(id) {
+		return true
+	}
+	for _, name := range w.names {
+		if other := w.kustomization(name); other != nil && name != ks.Name && inventoryOf(other).Has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkOrphans looks at all there is: whatever carries our labels because we put them there is in the inventory.
+func (w *world) checkOrphans() {
+	inventories := map[string]*v1.Kustomization{}
+	for _, name := range w.names {
+		if ks := w.kustomization(name); ks != nil {
+			inventories[fluxNamespace+"/"+name] = ks
+		}
+	}
+	w.cluster.All(func(u *unstructured.Unstructured) {
+		uid, owner := u.GetUID(), ownerOf(u)
+		if owner == "" || w.truth.handmade[uid] || w.truth.stray[uid] || w.truth.left[uid] || len(u.GetOwnerReferences()) > 0 {
+			return
+		}
+		ks := inventories[owner]
+		if ks == nil || !inventoryOf(ks).Has(object.IDOf(u)) {
+			w.fail("never orphaned", "%s says that it belongs to %s, which does not know it", object.IDOf(u), owner)
+		}
+	})
+}

@@ -1,0 +1,303 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// appsNamespace is where most of what is deployed goes; teamNamespace is itself deployed.
+const (
+	appsNamespace = "apps"
+	teamNamespace = "team"
+)
+
+// component is a part of a source tree: a handful of objects that change together. It is a value, so that a tree can be
+// copied, kept and gone back to.
+type component struct {
+	Kind, Name string
+	// Path is the directory, and so the Kustomization, that has it.
+	Path      string
+	Namespace string
+	// Config is the version of the configuration, which is part of a ConfigMap's name as kustomize makes it.
+	Config int
+	// Image is the version of the program; Broken makes it one that can't be pulled.
+	Image    int
+	Broken   bool
+	Replicas int
+	Secret   bool
+	Account  bool
+}
+
+// The kinds of components.
+const (
+	anApp       = "app"
+	aJob        = "job"
+	plainConfig = "config"
+	aNamespace  = "namespace"
+	aDefinition = "definition"
+	aResource   = "resource"
+)
+
+// directory is how a path of a tree is beside its components.
+type directory struct {
+	// Fails makes the build fail. Bare takes all manifests away, and Explicit says that this is meant.
+	Fails, Bare, Explicit bool
+}
+
+// tree is the content of a source at one revision.
+type tree struct {
+	Components  []component
+	Directories map[string]directory
+}
+
+func (t tree) clone() tree {
+	next := tree{Components: slices.Clone(t.Components), Directories: map[string]directory{}}
+	for path, d := range t.Directories {
+		next.Directories[path] = d
+	}
+	return next
+}
+
+// render is what a path of a tree builds to.
+type render struct {
+	ids    object.Set
+	digest string
+	empty  build.Emptiness
+	fails  bool
+	// parts are the components that it is made of.
+	parts []component
+}
+
+func (t tree) render(path string) render {
+	d := t.Directories[path]
+	r := render{ids: object.Set{}, fails: d.Fails}
+	hash := fnv.New64a()
+	for _, c := range t.Components {
+		if c.Path != path || d.Bare {
+			continue
+		}
+		r.parts = append(r.parts, c)
+		fmt.Fprintf(hash, "%+v", c)
+		for _, obj := range c.objects() {
+			r.ids[object.IDOf(obj)] = struct{}{}
+		}
+	}
+	if len(r.parts) == 0 {
+		r.empty = build.EmptyUnexplained
+		if d.Explicit {
+			r.empty = build.EmptyExplicit
+		}
+	}
+	r.digest = fmt.Sprintf("sha256:%016x", hash.Sum64())
+	return r
+}
+
+// objects builds the objects anew, since whoever builds may change them.
+func (r render) objects() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, c := range r.parts {
+		all = append(all, c.objects()...)
+	}
+	return all
+}
+
+func thing(apiVersion, kind, namespace, name string, rest map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": name}
+	if namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}}
+	for key, value := range rest {
+		u.Object[key] = value
+	}
+	return u
+}
+
+// configName is a name as kustomize's generators make it.
+func configName(name string, version int) string {
+	const alphabet = "bcdfghkmt2456789"
+	var suffix strings.Builder
+	for i, n := 0, uint32(version)*2654435761; i < 10; i++ { //nolint:gosec // a name, not a number
+		suffix.WriteByte(alphabet[(n>>(3*i))%16])
+	}
+	return fmt.Sprintf("%s-%s%d", name, suffix.String(), version)
+}
+
+func (c component) objects() []*unstructured.Unstructured {
+	switch c.Kind {
+	case anApp, aJob:
+		return c.workload()
+	case plainConfig:
+		return []*unstructured.Unstructured{thing("v1", "ConfigMap", c.Namespace, c.Name,
+			map[string]any{"data": map[string]any{"version": fmt.Sprint(c.Config)}})}
+	case aNamespace:
+		return []*unstructured.Unstructured{thing("v1", "Namespace", "", c.Name, nil)}
+	case aDefinition:
+		return []*unstructured.Unstructured{thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com",
+			map[string]any{"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
+				"names":    map[string]any{"kind": "Widget", "plural": "widgets"},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}}}})}
+	case aResource:
+		return []*unstructured.Unstructured{thing("example.com/v1", "Widget", c.Namespace, c.Name,
+			map[string]any{"spec": map[string]any{"size": int64(c.Config)}})}
+	}
+	panic("no such component: " + c.Kind)
+}
+
+// workload are the objects of an app or a job: what runs, and what it needs to start.
+func (c component) workload() []*unstructured.Unstructured {
+	config := configName(c.Name, c.Config)
+	all := []*unstructured.Unstructured{thing("v1", "ConfigMap", c.Namespace, config,
+		map[string]any{"data": map[string]any{"version": fmt.Sprint(c.Config)}})}
+	tag := fmt.Sprint(c.Image)
+	if c.Broken {
+		tag = "broken"
+	}
+	container := map[string]any{"name": "main", "image": c.Name + ":" + tag,
+		"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": config}}}}
+	pod := map[string]any{"containers": []any{container}}
+	if c.Secret {
+		name := configName(c.Name+"-key", c.Config)
+		all = append(all, thing("v1", "Secret", c.Namespace, name, map[string]any{"stringData": map[string]any{"key": fmt.Sprint(c.Config)}}))
+		pod["volumes"] = []any{map[string]any{"name": "key", "secret": map[string]any{"secretName": name}}}
+	}
+	if c.Account {
+		all = append(all, thing("v1", "ServiceAccount", c.Namespace, c.Name, nil))
+		pod["serviceAccountName"] = c.Name
+	}
+	labels := map[string]any{"app": c.Name}
+	template := map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pod}
+	if c.Kind == aJob {
+		return append(all, thing("batch/v1", "Job", c.Namespace, fmt.Sprintf("%s-%d-%s", c.Name, c.Config, tag),
+			map[string]any{"spec": map[string]any{"template": template}}))
+	}
+	spec := map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": template}
+	if c.Replicas > 0 { // else an autoscaler has the say
+		spec["replicas"] = int64(c.Replicas)
+	}
+	return append(all, thing("apps/v1", "Deployment", c.Namespace, c.Name, map[string]any{"spec": spec}))
+}
+
+// grow returns a tree for the first revision.
+func grow(rng *rand.Rand, prefix string, paths []string) tree {
+	t := tree{Directories: map[string]directory{}}
+	for i := range 2 + rng.IntN(3) {
+		t.Components = append(t.Components, newApp(rng, fmt.Sprintf("%sapp%d", prefix, i), paths))
+	}
+	t.Components = append(t.Components, component{Kind: plainConfig, Name: prefix + "settings", Path: pick(rng, paths), Namespace: appsNamespace, Config: 1})
+	if chance(rng, 2) {
+		t.Components = append(t.Components, component{Kind: aJob, Name: prefix + "migrate", Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1})
+	}
+	if prefix != "" {
+		return t
+	}
+	if chance(rng, 2) {
+		path := pick(rng, paths)
+		t.Components = append(t.Components, component{Kind: aNamespace, Name: teamNamespace, Path: path},
+			component{Kind: plainConfig, Name: "team-settings", Path: path, Namespace: teamNamespace, Config: 1})
+	}
+	if chance(rng, 2) {
+		path := pick(rng, paths)
+		t.Components = append(t.Components, component{Kind: aDefinition, Name: "widgets", Path: path},
+			component{Kind: aResource, Name: "gadget", Path: path, Namespace: appsNamespace, Config: 1})
+	}
+	return t
+}
+
+func newApp(rng *rand.Rand, name string, paths []string) component {
+	return component{Kind: anApp, Name: name, Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1,
+		Replicas: rng.IntN(3), Secret: chance(rng, 3), Account: chance(rng, 3)}
+}
+
+// change makes the next revision of a tree, with the given number of changes.
+func (t tree) change(rng *rand.Rand, paths []string, counter int) tree {
+	next := t.clone()
+	for i := range 1 + rng.IntN(3) {
+		next.changeOnce(rng, paths, counter, fmt.Sprintf("late%d-%d", counter, i))
+	}
+	return next
+}
+
+func (t *tree) changeOnce(rng *rand.Rand, paths []string, counter int, name string) {
+	path := pick(rng, paths)
+	d := t.Directories[path]
+	switch rng.IntN(20) {
+	case 0:
+		d = directory{Fails: true}
+	case 1:
+		d = directory{Bare: true}
+	case 2:
+		d = directory{Bare: true, Explicit: true}
+	default:
+		d = directory{}
+	}
+	t.Directories[path] = d
+	if len(t.Components) == 0 || chance(rng, 8) {
+		t.Components = append(t.Components, newApp(rng, name, paths))
+		t.sort()
+		return
+	}
+	i := rng.IntN(len(t.Components))
+	c := &t.Components[i]
+	switch rng.IntN(12) {
+	case 0, 1, 2, 3:
+		c.Config = counter
+	case 4:
+		c.Image = counter
+	case 5, 6:
+		c.Broken, c.Config = true, counter
+	case 7:
+		c.Broken = false
+	case 8, 9:
+		t.move(rng, c, paths)
+	case 10:
+		t.Components = slices.Delete(t.Components, i, i+1)
+	case 11:
+		c.Replicas = rng.IntN(3)
+	}
+	t.sort()
+}
+
+// move gives a component to another path. What needs another component moves with it or later, as people do it.
+func (t *tree) move(rng *rand.Rand, c *component, paths []string) {
+	c.Path = pick(rng, paths)
+}
+
+// mend takes everything out that keeps a revision from being healthy.
+func (t tree) mend() tree {
+	next := t.clone()
+	next.Directories = map[string]directory{}
+	hasTeam, hasDefinition := false, false
+	for i := range next.Components {
+		next.Components[i].Broken = false
+		hasTeam = hasTeam || next.Components[i].Kind == aNamespace
+		hasDefinition = hasDefinition || next.Components[i].Kind == aDefinition
+	}
+	next.Components = slices.DeleteFunc(next.Components, func(c component) bool {
+		return (c.Namespace == teamNamespace && !hasTeam) || (c.Kind == aResource && !hasDefinition)
+	})
+	return next
+}
+
+func (t *tree) sort() {
+	slices.SortStableFunc(t.Components, func(a, b component) int { return cmp.Compare(a.Kind+a.Name, b.Kind+b.Name) })
+}
+
+func pick[T any](rng *rand.Rand, list []T) T { return list[rng.IntN(len(list))] }
+
+// chance is true once in n.
+func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
+
+func keyOf(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}

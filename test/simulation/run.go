@@ -1,0 +1,140 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// Options are what a run follows from.
+type Options struct {
+	// Seed of everything that is random.
+	Seed uint64
+	// Steps before all faults end.
+	Steps int64
+	// Faults are the kinds that may happen; nil draws them from the seed.
+	Faults []fault
+	// Rate is how many of 100 requests meet a fault; negative draws it from the seed.
+	Rate int
+	// Trace keeps a history.
+	Trace bool
+}
+
+// Stats add up over runs.
+type Stats struct {
+	// Steps, and the parts of it that were requests and events of the environment.
+	Steps, Requests, Events int64
+	// Faults by kind.
+	Faults map[fault]int64
+	// Deletions that took effect, writes by server-side apply, and retained objects by reason, as status told of them.
+	Deletions, Applies int64
+	Retained           map[v1.RetentionReason]int64
+	// Races are deletions of what came into use after the look, and Strays writes of a superseded process that nobody
+	// could record.
+	Races, Strays int64
+}
+
+// NewStats returns empty statistics.
+func NewStats() *Stats {
+	return &Stats{Faults: map[fault]int64{}, Retained: map[v1.RetentionReason]int64{}}
+}
+
+// Add adds those of another run.
+func (s *Stats) Add(other *Stats) {
+	s.Steps += other.Steps
+	s.Requests += other.Requests
+	s.Events += other.Events
+	s.Deletions += other.Deletions
+	s.Applies += other.Applies
+	s.Races += other.Races
+	s.Strays += other.Strays
+	for kind, n := range other.Faults {
+		s.Faults[kind] += n
+	}
+	for reason, n := range other.Retained {
+		s.Retained[reason] += n
+	}
+}
+
+// Defaults fills in what the seed decides: each run has some kinds of faults and not others, so that rare combinations are
+// not drowned by common ones.
+func (o Options) Defaults() Options {
+	rng := rand.New(rand.NewPCG(o.Seed, 1)) //nolint:gosec // repeatable on purpose
+	kinds := []fault{}
+	for _, kind := range allFaults {
+		if chance(rng, 2) {
+			kinds = append(kinds, kind)
+		}
+	}
+	if o.Faults == nil {
+		o.Faults = kinds
+	}
+	if rate := rng.IntN(8); o.Rate < 0 {
+		o.Rate = rate
+	}
+	return o
+}
+
+// Result is how a run ended.
+type Result struct {
+	Options   Options
+	Stats     *Stats
+	Violation error
+	Trace     []string
+}
+
+// Run simulates one world from its beginning until it has come to rest.
+func Run(o Options) Result {
+	stats := NewStats()
+	w := newWorld(o, stats)
+	for w.violation == nil && w.step < o.Steps {
+		w.advance()
+	}
+	if w.violation == nil {
+		w.settle()
+	}
+	for len(w.processes) > 0 {
+		w.calm = true
+		w.killProcess(w.processes[0])
+	}
+	stats.Steps = w.step
+	return Result{Options: o, Stats: stats, Violation: w.violation, Trace: w.trace}
+}
+
+// Shrink looks for a simpler run of the same seed that fails as well: without one kind of fault after the other. It
+// returns the history of the simplest one.
+func Shrink(o Options) Result {
+	best := Run(o)
+	for _, kind := range o.Faults {
+		fewer := best.Options
+		fewer.Faults = slices.DeleteFunc(slices.Clone(fewer.Faults), func(f fault) bool { return f == kind })
+		if r := Run(fewer); r.Violation != nil {
+			best = r
+		}
+	}
+	final := best.Options
+	final.Trace = true
+	return Run(final)
+}
+
+// String is what a person reads after a run.
+func (s *Stats) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d steps: %d requests of controllers, %d events; %d writes, %d deletions\n", s.Steps, s.Requests, s.Events, s.Applies, s.Deletions)
+	fmt.Fprintf(&b, "faults:%s\n", counted(s.Faults))
+	fmt.Fprintf(&b, "retained:%s\n", counted(s.Retained))
+	fmt.Fprintf(&b, "%d deletions of what came into use after the look; %d writes of a superseded process that nobody could record", s.Races, s.Strays)
+	return b.String()
+}
+
+func counted[K ~string](counts map[K]int64) string {
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		text += fmt.Sprintf(" %s %d,", key, counts[key])
+	}
+	return strings.TrimSuffix(text, ",")
+}

@@ -1,0 +1,194 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
+)
+
+func schemaKind(group, kind string) schema.GroupKind {
+	return schema.GroupKind{Group: group, Kind: kind}
+}
+
+// The bounds within which a world has to come to rest.
+const (
+	maxSettleSteps = 20000
+	maxSettleTime  = 6 * time.Hour
+)
+
+// settle ends all faults, mends the source, and lets the world come to rest. Then nothing may be left that should be gone,
+// and a further look must write nothing.
+func (w *world) settle() {
+	w.heal()
+	deadline, last := w.now.Add(maxSettleTime), w.step+maxSettleSteps
+	for why := "not looked at"; ; {
+		if w.violation != nil {
+			return
+		}
+		if !w.calmStep() {
+			if why = w.unsettled(); why == "" {
+				break
+			}
+			w.passTime()
+		}
+		if w.step > last || w.now.After(deadline) {
+			w.fail("never stuck", "%s", why)
+			return
+		}
+	}
+	w.checkOrphans()
+	w.checkRepeatable()
+}
+
+// heal ends what kept the world from rest.
+func (w *world) heal() {
+	w.say("all faults end")
+	w.calm = true
+	for len(w.processes) > 1 {
+		w.killProcess(w.processes[0])
+	}
+	w.processes[0].superseded = false
+	w.cluster.All(func(u *unstructured.Unstructured) {
+		id := object.IDOf(u)
+		switch {
+		case id.Kind == "Pod" && id.Name == "debug", id.Kind == "ConfigMap" && id.Name == "foreign":
+			w.cluster.Delete("someone", id)
+		case id.Kind == v1.KustomizationKind:
+			w.cluster.Edit("someone", id, func(u *unstructured.Unstructured) {
+				spec, _ := u.Object["spec"].(map[string]any)
+				spec["suspend"], spec["prune"] = false, true
+			})
+		default:
+			w.cluster.Edit("someone", id, func(u *unstructured.Unstructured) {
+				a := u.GetAnnotations()
+				delete(a, v1.ControlPrefix+"prune")
+				u.SetAnnotations(a)
+				u.SetFinalizers(nil)
+			})
+		}
+	})
+	for _, s := range w.sources {
+		w.publish(s, s.newest().tree.mend())
+	}
+	for _, name := range w.names {
+		w.wake(name)
+	}
+}
+
+// calmStep takes a step that is due; false if there is none.
+func (w *world) calmStep() bool {
+	w.step++
+	if done := w.cluster.Work(w.rng.Uint64()); done != "" {
+		w.say("%s", done)
+		return true
+	}
+	var next *worker
+	w.each(func(k *worker) {
+		if next == nil && (k.running || (!k.due.IsZero() && !k.due.After(w.now))) {
+			next = k
+		}
+	})
+	switch {
+	case next == nil:
+		return false
+	case next.running:
+		w.serve(next)
+	default:
+		next.begin()
+	}
+	return true
+}
+
+// passTime moves the clock to the next pass that is due.
+func (w *world) passTime() {
+	next := w.now.Add(time.Minute)
+	w.each(func(k *worker) {
+		if !k.due.IsZero() && k.due.Before(next) {
+			next = k.due
+		}
+	})
+	w.now = next
+}
+
+// unsettled says what is not yet as it should be at rest.
+func (w *world) unsettled() string {
+	for _, name := range w.names {
+		ks := w.kustomization(name)
+		if ks == nil {
+			continue
+		}
+		if why := w.unfinished(ks); why != "" {
+			return fmt.Sprintf("%s: %s", name, why)
+		}
+	}
+	return ""
+}
+
+func (w *world) unfinished(ks *v1.Kustomization) string {
+	if ks.DeletionTimestamp != nil {
+		return fmt.Sprintf("it is being deleted: %+v", ks.Status.Conditions)
+	}
+	newest := w.sourceFor(ks.Name).newest()
+	r := w.rendered(newest.digest, ks.Spec.Path)
+	inventory := inventoryOf(ks)
+	for _, e := range inventory.Entries() {
+		if !r.ids.Has(e.ID) && !w.mayStay(ks, r, e.ID) {
+			return fmt.Sprintf("%s is stale and still there: %+v", e.ID, ks.Status.Rollout)
+		}
+	}
+	for id := range r.ids {
+		if w.cluster.Get(id) == nil || !inventory.Has(id) {
+			return fmt.Sprintf("%s is wanted and not there: %+v", id, ks.Status.Conditions)
+		}
+	}
+	if w.emptyByMistake(ks, r) {
+		return ""
+	}
+	if !isReady(ks) || ks.Status.LastAppliedRevision != newest.revision {
+		return fmt.Sprintf("it is not ready: %+v", ks.Status.Conditions)
+	}
+	return ""
+}
+
+func (w *world) emptyByMistake(ks *v1.Kustomization, r render) bool {
+	return len(r.ids) == 0 && inventoryOf(ks).Len() > 0 && r.empty == "Unexplained"
+}
+
+// mayStay tells whether a stale object waits for a person, or is a namespace with something in it.
+func (w *world) mayStay(ks *v1.Kustomization, r render, id object.ID) bool {
+	if w.emptyByMistake(ks, r) || leftWhileOff(ks, id) {
+		return true
+	}
+	if !plan.IsNamespace(id) && !plan.IsDefinition(id) {
+		return false
+	}
+	inside := false
+	w.cluster.All(func(u *unstructured.Unstructured) {
+		if (plan.IsNamespace(id) && u.GetNamespace() == id.Name) || (plan.IsDefinition(id) && u.GroupVersionKind().Group == "example.com") {
+			inside = true
+		}
+	})
+	return inside
+}
+
+// checkRepeatable: two more passes of each Kustomization write nothing.
+func (w *world) checkRepeatable() {
+	writes := w.truth.writes
+	for range 2 {
+		w.now = w.now.Add(11 * time.Minute)
+		for range maxSettleSteps {
+			if !w.calmStep() || w.violation != nil {
+				break
+			}
+		}
+	}
+	if w.truth.writes != writes {
+		w.fail("repeatable", "%d writes at rest", w.truth.writes-writes)
+	}
+}
