@@ -25,6 +25,11 @@ func TestExitCodesOfQuestions(t *testing.T) {
 		"status, unknown output":  {answer: http.StatusNotFound, args: []string{"status", "-o", "xml"}, code: 64, says: "-o takes"},
 		"status, two names":       {answer: http.StatusNotFound, args: []string{"status", "a", "b"}, code: 64, says: "at most 1 arg"},
 		"status, name and all":    {answer: http.StatusNotFound, args: []string{"status", "a", "-A"}, code: 64, says: "exclude each other"},
+		"kept, forbidden":         {answer: http.StatusForbidden, args: []string{"kept", "-A"}, code: 69, says: "get and list on kustomizations"},
+		"kept, name and all":      {answer: http.StatusNotFound, args: []string{"kept", "a", "-A"}, code: 64, says: "exclude each other"},
+		"confirm, forbidden":      {answer: http.StatusForbidden, args: []string{"confirm", "a", "--plan"}, code: 69, says: "get and list on kustomizations"},
+		"confirm, neither":        {answer: http.StatusNotFound, args: []string{"confirm", "a"}, code: 64, says: "--plan to see"},
+		"confirm, both":           {answer: http.StatusNotFound, args: []string{"confirm", "a", "--plan", "--expect=1"}, code: 64, says: "--plan to see"},
 		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
 		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
 	}

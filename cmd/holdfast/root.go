@@ -17,6 +17,8 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast run           runs the controller on this machine instead
   holdfast status        shows what runs, what is wanted, and what is in the way
   holdfast why           says why something fails, or why an object is still there
+  holdfast kept          lists what is kept from pruning
+  holdfast confirm       shows a deletion that waits for a person, and allows it
 
 Exit codes: 0 fine, 1 finding, 2 failed, 64 wrong usage, 69 cluster not reachable or right missing.`
 
@@ -53,7 +55,9 @@ func newRootCommand() *cobra.Command {
 	flags.StringVar(&g.context, "context", "", "kubeconfig context; otherwise the current one")
 	flags.StringVarP(&g.namespace, "namespace", "n", "flux-system", "namespace to look in or to install to")
 	root.AddCommand(
+		newConfirmCommand(g),
 		newInstallCommand(g),
+		newKeptCommand(g),
 		newRunCommand(g),
 		newStatusCommand(g),
 		newVersionCommand(),

@@ -84,6 +84,9 @@ func KustomizationAnswerOf(seen SeenKustomization) KustomizationAnswer {
 	if ready := readyOf(ks); ready != nil {
 		a.Message = ready.Message
 	}
+	if a.Kustomization.State == NeedsConfirmation {
+		a.Message = a.Kustomization.Why // Ready says that all is well
+	}
 	if r := ks.Status.Rollout; r != nil {
 		for _, c := range r.Culprits {
 			a.Causes = append(a.Causes, Cause{Culprit: c, Pods: seen.Pods[c.ID]})
@@ -151,7 +154,10 @@ func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
 			steps = append(steps, "push a fix: it is taken at once; the same revision is tried again every "+ks.Flux().GetRetryInterval().String())
 		}
 	case NeedsConfirmation:
-		steps = append(steps, "add manifests to the path again, or a kustomization.yaml with `resources: []` to empty it on purpose")
+		if isStalled(ks) {
+			steps = append(steps, "add manifests to the path again, or a kustomization.yaml with `resources: []` to empty it on purpose")
+		}
+		steps = append(steps, fmt.Sprintf("holdfast confirm %s -n %s --plan   what would be deleted, and how to allow it", k.Name, k.Namespace))
 	case Paused:
 		steps = append(steps, fmt.Sprintf("kubectl patch kustomizations.kustomize.toolkit.fluxcd.io %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", k.Name, k.Namespace))
 	case Waiting:

@@ -60,6 +60,9 @@ func stateOf(ks *v1.Kustomization) State {
 	case ready.Status == metav1.ConditionTrue && ks.Status.ObservedGeneration != ks.Generation:
 		return Applying // the spec changed since
 	}
+	if ready.Status == metav1.ConditionTrue && hasArrived(ks) && apimeta.IsStatusConditionTrue(ks.Status.Conditions, v1.PruneHeldCondition) {
+		return NeedsConfirmation
+	}
 	if phase := phaseOf(ks); phase != "" && phase != v1.PhaseRefused && phase != v1.PhaseWaiting {
 		// Without a verdict asked for, Ready is True while the health is watched in the background.
 		return State(phase)
@@ -68,6 +71,12 @@ func stateOf(ks *v1.Kustomization) State {
 		return Healthy
 	}
 	return Applying
+}
+
+// hasArrived tells whether nothing is on its way; a revision that fails is told before a deletion that waits.
+func hasArrived(ks *v1.Kustomization) bool {
+	phase := phaseOf(ks)
+	return phase == v1.PhaseHealthy || phase == v1.PhasePruning
 }
 
 func isStalled(ks *v1.Kustomization) bool {
@@ -114,6 +123,10 @@ func whyOf(ks *v1.Kustomization, state State) string {
 		return ""
 	case Paused:
 		return "spec.suspend is true"
+	case NeedsConfirmation:
+		if !isStalled(ks) && ks.Status.Rollout.PendingPrune != nil {
+			return ks.Status.Rollout.PendingPrune.Message
+		}
 	case Verifying, Held:
 		if why := culpritLine(ks); why != "" {
 			return why

@@ -128,6 +128,8 @@ func (a KustomizationAnswer) sentence(o TextOptions) string {
 	k := a.Kustomization
 	line := k.Key() + " is " + k.State.lower()
 	switch k.State {
+	case NeedsConfirmation:
+		line = k.Key() + " " + k.State.lower()
 	case Applying, Verifying, Pruning:
 		line += " " + o.short(k.Wants)
 	case Healthy:

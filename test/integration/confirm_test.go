@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/control"
 )
 
 // configMapsTo are the manifests of the ConfigMaps c0 up to, and not, cN.
@@ -185,4 +187,59 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 	}
 	s.change("app", annotate(v1.AnnotationPruneOrder, "AfterApply"))
 	s.awaitReady("app", r1)
+}
+
+// The commands: confirm shows what waits and allows exactly that, kept lists it, and a wrong digest writes nothing.
+func TestConfirmCommand(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(configMapsTo(4))
+	s.follow()
+	s.deploy("app", annotate(v1.AnnotationMaxPrune, "1"))
+	s.awaitReady("app", r1)
+	r2 := s.push(configMapsTo(1))
+	s.awaitReady("app", r2)
+	digest := s.awaitPending("app", 3)
+	q := newInquirer(t, env.Config)
+	says(t, s.status(q), "NeedsConfirmation", "3 of 4 objects")
+	says(t, s.why(q, "app"), "needs confirmation", "--plan")
+
+	kept, err := q.Kept(t.Context(), s.namespace, "", v1.RetainedAwaitingConfirmation)
+	if err != nil || len(kept.Objects) != 3 {
+		t.Fatalf("kept are %+v: %v", kept, err)
+	}
+	says(t, textOf(t, kept), s.namespace+"/app", "ConfigMap "+s.namespace+"/c3", "AwaitingConfirmation", "its deletion is confirmed")
+	shown, err := q.Confirmation(t.Context(), s.namespace, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, textOf(t, shown), "3 ConfigMap", "--expect "+digest)
+
+	c, err := control.New(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Confirm(t.Context(), c, s.namespace, "app", "0123456789abcdef"); err == nil || !strings.Contains(err.Error(), digest) {
+		t.Errorf("another digest: %v", err)
+	}
+	if s.mustGet("app").Annotations[v1.AnnotationConfirmPrune] != "" {
+		t.Error("another digest was written")
+	}
+	if _, err := control.Confirm(t.Context(), c, s.namespace, "app", digest); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"c1", "c2", "c3"} {
+		eventuallyGone(t, within, s.cm(name))
+	}
+	managers := map[string]bool{}
+	for _, m := range s.mustGet("app").ManagedFields {
+		managers[m.Manager] = true
+	}
+	if !managers[v1.CLIManager] {
+		t.Errorf("the field managers are %v, want %s among them", managers, v1.CLIManager)
+	}
+	s.awaitNothingPending("app")
+	if _, err := control.Confirm(t.Context(), c, s.namespace, "app", digest); err == nil {
+		t.Error("nothing waits, and yet it was confirmed")
+	}
 }

@@ -1,0 +1,75 @@
+// Package control writes the annotations by which a person steers a Kustomization, for the command line.
+//
+// It writes with a field manager of its own, since a parent Kustomization wipes what kubectl wrote, and with the rights of
+// the caller, who needs get and patch on the Kustomization. It decides nothing: the controller reads the annotation and acts
+// on it, or does not.
+package control
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/app"
+	"github.com/holdfast-gitops/holdfast/internal/report"
+)
+
+// ExitRefused is the exit code for a step that was refused because things are not as they were expected.
+const ExitRefused = 2
+
+// New connects to a cluster.
+func New(config *rest.Config) (client.Client, error) {
+	scheme, err := app.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// Confirm allows the deletion that waits, if it is the one with the digest. The write is bound to the version of the
+// object that was compared: if the set changes in between, nothing is written.
+func Confirm(ctx context.Context, c client.Client, namespace, name, digest string) (report.Confirmation, error) {
+	ks := &v1.Kustomization{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ks); err != nil {
+		return report.Confirmation{}, fmt.Errorf("get Kustomization %s/%s: %w", namespace, name, err)
+	}
+	pending := report.ConfirmationOf(ks)
+	switch {
+	case pending.Digest == "":
+		return pending, refusedf("%s/%s asks for no confirmation: nothing is written", namespace, name)
+	case pending.Digest != digest:
+		return pending, refusedf("%s/%s asks about another set now, with the digest %s: nothing is written; see `holdfast confirm %s -n %s --plan`",
+			namespace, name, pending.Digest, name, namespace)
+	case pending.Confirmed:
+		return pending, nil
+	}
+	before := ks.DeepCopy()
+	if ks.Annotations == nil {
+		ks.Annotations = map[string]string{}
+	}
+	ks.Annotations[v1.AnnotationConfirmPrune] = digest
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := c.Patch(ctx, ks, patch, client.FieldOwner(v1.CLIManager))
+	switch {
+	case apierrors.IsConflict(err):
+		return pending, refusedf("%s/%s changed in this moment: nothing is written; try again", namespace, name)
+	case apierrors.IsForbidden(err):
+		return pending, &app.Error{Code: app.ExitUnavailable, Err: fmt.Errorf("annotate Kustomization %s/%s: %w; ask for the verb patch on kustomizations", namespace, name, err)}
+	case err != nil:
+		return pending, fmt.Errorf("annotate Kustomization %s/%s: %w", namespace, name, err)
+	}
+	pending.Confirmed = true
+	return pending, nil
+}
+
+func refusedf(format string, args ...any) error {
+	return &app.Error{Code: ExitRefused, Err: fmt.Errorf(format, args...)}
+}
