@@ -13,10 +13,12 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/telemetry"
 )
 
-// isOrdinary tells whether a reason comes and goes with every rollout, so that telling it each time would be noise.
+// isOrdinary tells whether a reason comes and goes with every rollout, so that telling it each time would be noise. What waits
+// for confirmation has an event of its own, with the digest.
 func isOrdinary(reason v1.RetentionReason) bool {
 	switch reason {
-	case v1.RetainedAwaitingHealth, v1.RetainedSuperseded, v1.RetainedTerminating, v1.RetainedMovedElsewhere:
+	case v1.RetainedAwaitingHealth, v1.RetainedSuperseded, v1.RetainedTerminating, v1.RetainedMovedElsewhere,
+		v1.RetainedAwaitingConfirmation:
 		return true
 	}
 	return false

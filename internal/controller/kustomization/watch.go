@@ -39,7 +39,7 @@ func (p *pass) watch() {
 		switch r.Reason {
 		case v1.RetainedTerminating:
 			p.addTarget(targets, r.ID, true)
-		case v1.RetainedInUse:
+		case v1.RetainedInUse, v1.RetainedRevisionHistory:
 			for _, gvk := range usage.UserKinds {
 				p.addTarget(targets, object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: r.ID.Namespace}, false)
 			}
@@ -80,7 +80,8 @@ func (p *pass) eventsEndRetention() bool {
 	}
 	for _, r := range p.plan.Retain {
 		switch r.Reason {
-		case v1.RetainedInUse, v1.RetainedTerminating, v1.RetainedAwaitingHealth, v1.RetainedPruneDisabled, v1.RetainedPruneOff:
+		case v1.RetainedInUse, v1.RetainedRevisionHistory, v1.RetainedTerminating, v1.RetainedAwaitingHealth, v1.RetainedPruneDisabled,
+			v1.RetainedPruneOff, v1.RetainedAwaitingConfirmation:
 		default:
 			return false
 		}
