@@ -31,11 +31,11 @@ type Options struct {
 type Emptiness string
 
 const (
-	// NotEmpty: there are objects.
+	// NotEmpty means: there are objects.
 	NotEmpty Emptiness = ""
-	// EmptyExplicit: the kustomization file at the path says "resources: []". Its author wants nothing to be there.
+	// EmptyExplicit means: the kustomization file at the path says "resources: []". Its author wants nothing to be there.
 	EmptyExplicit Emptiness = "Explicit"
-	// EmptyUnexplained: nothing was found, such as in a directory without manifests. It may as well be a mistake.
+	// EmptyUnexplained means: nothing was found, such as in a directory without manifests. It may as well be a mistake.
 	EmptyUnexplained Emptiness = "Unexplained"
 )
 

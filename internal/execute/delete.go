@@ -17,11 +17,11 @@ import (
 type DeleteOutcome int
 
 const (
-	// DeleteFailed: the API server did not accept it, or could not be asked.
+	// DeleteFailed means: the API server did not accept it, or could not be asked.
 	DeleteFailed DeleteOutcome = iota
-	// DeleteAccepted: the object is gone or on its way out; which of them the next look shows.
+	// DeleteAccepted means: the object is gone or on its way out; which of them the next look shows.
 	DeleteAccepted
-	// DeleteStale: the object is not the one, or not in the state, that the plan saw. Facts have to be gathered again.
+	// DeleteStale means: the object is not the one, or not in the state, that the plan saw. Facts have to be gathered again.
 	DeleteStale
 )
 

@@ -34,19 +34,32 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 	}
 	var out Farewell
 	for _, r := range p.Retain {
+		onItsWay := r.Reason == v1.RetainedTerminating && leaving.Has(r.ID)
 		switch {
-		case r.Reason == v1.RetainedPruneDisabled, r.Reason == v1.RetainedAwaitingConfirmation, r.Reason == v1.RetainedProtected && isSystemNamespace(f.Owner, r.ID):
-			out.Left = append(out.Left, r)
-		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && !waitForTermination:
+		case onItsWay && !waitForTermination:
 			// Accepted; the API server finishes it without us.
-		case r.Reason == v1.RetainedTerminating && leaving.Has(r.ID) && timedOut:
+		case onItsWay && timedOut:
 			out.TimedOut = true
 			out.Left = append(out.Left, r)
-		case timedOut && (r.Reason == v1.RetainedInUse || r.Reason == v1.RetainedRevisionHistory || r.Reason == v1.RetainedProtected || r.Reason == v1.RetainedMovedElsewhere):
+		case staysForGood(f.Owner, r), timedOut && staysForOthers[r.Reason]:
 			out.Left = append(out.Left, r)
 		default:
 			out.Blocking = append(out.Blocking, r)
 		}
 	}
 	return out
+}
+
+// staysForGood tells whether an object is kept by a word of a person, which no waiting changes.
+func staysForGood(o Owner, r Retention) bool {
+	return r.Reason == v1.RetainedPruneDisabled || r.Reason == v1.RetainedAwaitingConfirmation ||
+		(r.Reason == v1.RetainedProtected && isSystemNamespace(o, r.ID))
+}
+
+// staysForOthers are the reasons that others have to keep an object: worth a wait, but not one without end.
+var staysForOthers = map[v1.RetentionReason]bool{
+	v1.RetainedInUse:           true,
+	v1.RetainedRevisionHistory: true,
+	v1.RetainedProtected:       true,
+	v1.RetainedMovedElsewhere:  true,
 }

@@ -37,9 +37,9 @@ func (d Deletion) ResourceVersion() string { return d.resourceVersion }
 type DropReason string
 
 const (
-	// Gone: the object is not on the cluster: never created, or deleted since.
+	// Gone means: the object is not on the cluster: never created, or deleted since.
 	Gone DropReason = "Gone"
-	// Foreign: the object's owner labels don't name this Kustomization; it stays on the cluster.
+	// Foreign means: the object's owner labels don't name this Kustomization; it stays on the cluster.
 	Foreign DropReason = "Foreign"
 )
 

@@ -73,9 +73,9 @@ func credentials(data map[string][]byte) (auth git.Auth, ca []byte, err error) {
 	if len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
 		return git.Auth{}, nil, fmt.Errorf("key %q: it holds no PEM certificate; put the certificate authority of the server there", keyCA)
 	}
-	basic := auth.Username != "" || auth.Password != ""
+	halfBasic := (auth.Username == "") != (auth.Password == "")
 	switch {
-	case auth.BearerToken == "" && basic && (auth.Username == "" || auth.Password == ""):
+	case auth.BearerToken == "" && halfBasic:
 		return git.Auth{}, nil, fmt.Errorf("it has only one of %q and %q; add the other", keyUsername, keyPassword)
 	case auth == (git.Auth{}) && len(ca) == 0:
 		return git.Auth{}, nil, fmt.Errorf("it has none of %q with %q, %q and %q; add what the server needs",
