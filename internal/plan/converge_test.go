@@ -3,11 +3,13 @@ package plan_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
@@ -26,9 +28,9 @@ func TestPlansConverge(t *testing.T) {
 			w.happen(t, i, subset)
 			w.checkedStep(t, created)
 		}
-		w.newest, w.verdict, w.empty = w.revision, plan.Healthy, false
+		w.newest, w.verdict, w.empty, w.policy.Max = w.revision, plan.Healthy, false, limit("")
 		for _, live := range w.live {
-			live.users, live.unread, live.unlisted, live.denied, live.finalizers = nil, "", "", "", nil
+			live.users, live.unread, live.unlisted, live.denied, live.finalizers, live.When = nil, "", "", "", nil, ""
 		}
 		// Deletion goes wave by wave, and every wave takes a look to be seen gone; a look away from done is not done.
 		for range 12 {
@@ -51,7 +53,7 @@ func TestPlansConverge(t *testing.T) {
 // happen is one event of the environment, or a new build.
 func (w *world) happen(t *rapid.T, i int, subset func() []object.ID) {
 	kinds := []string{"users", "users", "verdict", "verdict", "unread", "unlisted", "denied", "finalizers", "gone", "owner", "disabled",
-		"source", "build", "build", "empty", "prune", "edit", "finish"}
+		"source", "build", "build", "empty", "prune", "edit", "finish", "limit", "confirm", "confirm", "when"}
 	kind := rapid.SampledFrom(kinds).Draw(t, "event")
 	if i == 0 {
 		kind = "build"
@@ -82,6 +84,12 @@ func (w *world) happen(t *rapid.T, i int, subset func() []object.ID) {
 		return
 	case "finish":
 		w.finish()
+		return
+	case "limit":
+		w.policy.Max = limit(rapid.SampledFrom([]string{"", "0", "0", "2"}).Draw(t, "limit"))
+		return
+	case "confirm":
+		w.word = plan.Digest(w.rollout.Retained)
 		return
 	}
 	var ids []object.ID
@@ -115,6 +123,8 @@ func (w *world) happen(t *rapid.T, i int, subset func() []object.ID) {
 		live.OwnerName = "other"
 	case "disabled":
 		live.DisabledBy = toggle(live.DisabledBy)
+	case "when":
+		live.When = rapid.SampledFrom([]v1.PruneWhen{"", v1.PruneWhenUnused, v1.PruneConfirm}).Draw(t, "when")
 	}
 }
 
@@ -138,7 +148,9 @@ func (w *world) checkedStep(t *rapid.T, created map[object.ID]string) plan.Plan 
 	for id, live := range w.live {
 		before[id] = *live
 	}
+	shown, word, most := w.rollout.Retained, w.word, w.policy.Max.String()
 	p := w.step()
+	w.checkConfirmed(t, p, shown, word, most, before)
 	for _, d := range p.Delete {
 		live, seen := before[d.ID]
 		switch {
@@ -147,7 +159,7 @@ func (w *world) checkedStep(t *rapid.T, created map[object.ID]string) plan.Plan 
 		case len(live.users) > 0 || live.unlisted != "" || live.unread != "" || live.DisabledBy != "" || live.OwnerName != "shop":
 			t.Fatalf("%s is deleted: %+v", d.ID, live)
 		}
-		if !w.rollout.Verified || w.newest != w.revision || w.empty || !w.policy.Prune {
+		if !w.rollout.Verified || w.newest != w.revision || !w.policy.Prune {
 			t.Fatalf("%s is deleted too early:\n%s", d.ID, printPlan(p))
 		}
 	}
@@ -157,6 +169,26 @@ func (w *world) checkedStep(t *rapid.T, created map[object.ID]string) plan.Plan 
 		}
 	}
 	return p
+}
+
+// checkConfirmed checks that nothing goes without the word of a person that needs one: that word was given about a list that was
+// shown, and the object is in it with the UID that it has.
+func (w *world) checkConfirmed(t *rapid.T, p plan.Plan, shown []v1.RetainedObject, word, most string, before map[object.ID]thing) {
+	asked := map[string]v1.RetainedObject{}
+	for _, r := range shown {
+		asked[r.ID] = r
+	}
+	for _, d := range p.Delete {
+		was := asked[d.ID.Inventory()]
+		said := was.UID == d.UID() && (was.Confirmed || was.Reason == v1.RetainedAwaitingConfirmation && word == plan.Digest(shown))
+		lingers := was.Reason == v1.RetainedInUse || was.Reason == v1.RetainedRevisionHistory
+		switch {
+		case said:
+		case w.empty, before[d.ID].When == v1.PruneConfirm, was.Reason == v1.RetainedPruneOff, was.Message == plan.LeftWhilePruneOff,
+			most == "0" && !lingers && !strings.HasSuffix(d.ID.Name, "-g5b2m5gtd8"):
+			t.Fatalf("%s is deleted, and nobody said so: shown as %+v, the limit is %q", d.ID, was, most)
+		}
+	}
 }
 
 // mayStay tells whether an object is kept for a reason that nothing but a person ends.
