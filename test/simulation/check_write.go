@@ -38,6 +38,9 @@ func (w *world) checkWrite(k *worker, c modelcluster.Change) {
 func (w *world) checkApply(k *worker, c modelcluster.Change) {
 	id := c.ID()
 	ks := w.kustomization(k.key.Name)
+	if k.process.superseded {
+		w.truth.overtaken[c.After.GetUID()] = w.step
+	}
 	if ks != nil && inventoryOf(ks).Has(id) {
 		if !k.built.Has(id) {
 			w.fail("no foreign object", "%s is applied, but not part of the build", id)
@@ -65,7 +68,13 @@ func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
 		}
 		t := &w.truth
 		uid := live.GetUID()
-		if t.created[uid] >= k.seen.started || t.relabelled[uid] >= k.seen.started || t.stray[uid] {
+		fresh := t.created[uid] >= k.seen.started || t.relabelled[uid] >= k.seen.started
+		switch step, ok := t.overtaken[uid]; {
+		case fresh && ok && step >= k.seen.started:
+			t.stray[uid] = true
+			w.stats.Strays++
+			continue
+		case (fresh && t.handmade[uid]) || t.stray[uid]:
 			continue // it came, or came back, after the look
 		}
 		w.fail("never orphaned", "%s is there and leaves the inventory of %s", e.ID, k.key.Name)

@@ -273,20 +273,37 @@ func (t *tree) move(rng *rand.Rand, c *component, paths []string) {
 	c.Path = pick(rng, paths)
 }
 
-// mend takes everything out that keeps a revision from being healthy.
-func (t tree) mend() tree {
+// mend takes everything out that keeps a revision from being healthy, given the paths that somebody follows. What needs a
+// namespace or a definition comes from the path that has it, or not at all.
+func (t tree) mend(followed []string) tree {
 	next := t.clone()
 	next.Directories = map[string]directory{}
-	hasTeam, hasDefinition := false, false
-	for i := range next.Components {
-		next.Components[i].Broken = false
-		hasTeam = hasTeam || next.Components[i].Kind == aNamespace
-		hasDefinition = hasDefinition || next.Components[i].Kind == aDefinition
+	has := map[string]string{}
+	for _, c := range next.Components {
+		if slices.Contains(followed, c.Path) {
+			has[c.Name] = c.Path
+		}
 	}
-	next.Components = slices.DeleteFunc(next.Components, func(c component) bool {
-		return (c.Namespace == teamNamespace && !hasTeam) || (c.Kind == aResource && !hasDefinition)
-	})
+	for i := range next.Components {
+		c := &next.Components[i]
+		c.Broken = false
+		if needs := c.needs(); needs != "" {
+			c.Path = has[needs]
+		}
+	}
+	next.Components = slices.DeleteFunc(next.Components, func(c component) bool { return c.needs() != "" && has[c.needs()] == "" })
 	return next
+}
+
+// needs is the component without which this one can't be applied; empty if there is none.
+func (c component) needs() string {
+	switch {
+	case c.Namespace == teamNamespace:
+		return teamNamespace
+	case c.Kind == aResource:
+		return "widgets"
+	}
+	return ""
 }
 
 func (t *tree) sort() {

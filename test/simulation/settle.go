@@ -18,7 +18,7 @@ func schemaKind(group, kind string) schema.GroupKind {
 
 // The bounds within which a world has to come to rest.
 const (
-	maxSettleSteps = 20000
+	maxSettleSteps = 8000
 	maxSettleTime  = 6 * time.Hour
 )
 
@@ -63,6 +63,9 @@ func (w *world) heal() {
 			w.cluster.Edit("someone", id, func(u *unstructured.Unstructured) {
 				spec, _ := u.Object["spec"].(map[string]any)
 				spec["suspend"], spec["prune"] = false, true
+				if first := w.kustomization(w.names[0]); first == nil || first.DeletionTimestamp != nil {
+					delete(spec, "dependsOn") // nobody makes it again
+				}
 			})
 		default:
 			w.cluster.Edit("someone", id, func(u *unstructured.Unstructured) {
@@ -74,7 +77,13 @@ func (w *world) heal() {
 		}
 	})
 	for _, s := range w.sources {
-		w.publish(s, s.newest().tree.mend())
+		var followed []string
+		for _, name := range w.names {
+			if ks := w.kustomization(name); ks != nil && ks.DeletionTimestamp == nil && w.sourceFor(name) == s {
+				followed = append(followed, ks.Spec.Path)
+			}
+		}
+		w.publish(s, s.newest().tree.mend(followed))
 	}
 	for _, name := range w.names {
 		w.wake(name)

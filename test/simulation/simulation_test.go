@@ -66,6 +66,11 @@ func simulate(t *testing.T, o Options) *Stats {
 		return r.Stats
 	}
 	simplest := Shrink(o)
+	if file := os.Getenv("HISTORY"); file != "" {
+		if err := os.WriteFile(file, []byte(strings.Join(simplest.Trace, "\n")+"\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	t.Errorf("seed %d: %v\nreplay: make sim SEED=%d\nsimplest: faults %q, rate %d%%: %v\n%s", o.Seed, r.Violation, o.Seed,
 		simplest.Options.Faults, o.Rate, simplest.Violation,
 		strings.Join(simplest.Trace[max(0, len(simplest.Trace)-historyLines):], "\n"))

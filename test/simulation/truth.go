@@ -27,6 +27,8 @@ type truth struct {
 	handmade map[types.UID]bool
 	// stray are objects that a process wrote after another one had taken over. Nobody can record them: see checkApply.
 	stray map[types.UID]bool
+	// overtaken is the last step at which a superseded process wrote an object.
+	overtaken map[types.UID]int64
 	// left are objects that a Kustomization left behind by right when it went.
 	left map[types.UID]bool
 	// versions are the states of each Kustomization, of late.
@@ -45,7 +47,7 @@ func newTruth(*world) truth {
 	return truth{
 		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
-		stray: map[types.UID]bool{}, left: map[types.UID]bool{}, versions: map[string][]version{},
+		stray: map[types.UID]bool{}, overtaken: map[types.UID]int64{}, left: map[types.UID]bool{}, versions: map[string][]version{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -107,9 +108,14 @@ func (k *worker) start() {
 	k.running = true
 	k.seen = sightings{started: k.world.step, users: map[string]int64{}}
 	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				k.world.fail("never panics", "%v\n%s", r, debug.Stack())
+			}
+			k.running = false
+			k.parked <- struct{}{}
+		}()
 		k.result, k.err = k.rec.Reconcile(quiet, ctrl.Request{NamespacedName: k.key})
-		k.running = false
-		k.parked <- struct{}{}
 	}()
 	<-k.parked
 	k.settle()
