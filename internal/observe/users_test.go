@@ -24,6 +24,8 @@ type lists struct {
 	page  int
 	fail  map[string]error
 	calls []string
+	// replicaSets are those of every namespace.
+	replicaSets []unstructured.Unstructured
 }
 
 func pod(name, configMap string) unstructured.Unstructured {
@@ -54,6 +56,9 @@ func (l *lists) list(_ context.Context, _ client.WithWatch, list client.ObjectLi
 	}
 	u.Items = nil
 	u.SetContinue("")
+	if kind == "ReplicaSet" {
+		u.Items = l.replicaSets
+	}
 	if kind != "Pod" {
 		return nil
 	}
@@ -182,5 +187,28 @@ func TestUsersOfADefinition(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// The history is told only when it is asked for, and one revision that can't be understood makes it unknown.
+func TestUsersInTheHistory(t *testing.T) {
+	replicaSet := func(name string, spec any) unstructured.Unstructured {
+		u := pod(name, "")
+		u.SetAPIVersion("apps/v1")
+		u.SetKind("ReplicaSet")
+		u.Object["spec"] = map[string]any{"replicas": int64(0), "template": map[string]any{"spec": spec}}
+		return u
+	}
+	podSpec := pod("x", "app").Object["spec"]
+	l := &lists{page: 1, replicaSets: []unstructured.Unstructured{replicaSet("old", podSpec)}}
+	if u := l.observer().Users(t.Context(), []object.ID{cm}, true)[cm]; !u.Known || len(u.Users) > 0 || !slices.Equal(u.Past, []string{"ReplicaSet/shop/old"}) {
+		t.Errorf("with history: %+v", u)
+	}
+	if u := l.observer().Users(t.Context(), []object.ID{cm}, false)[cm]; !u.Known || len(u.Users) > 0 || len(u.Past) > 0 {
+		t.Errorf("without history: %+v", u)
+	}
+	l.replicaSets = []unstructured.Unstructured{replicaSet("bad", map[string]any{"containers": int64(7)})}
+	if u := l.observer().Users(t.Context(), []object.ID{cm}, true)[cm]; u.Known || !strings.Contains(u.Why, "bad") {
+		t.Errorf("malformed: %+v", u)
 	}
 }

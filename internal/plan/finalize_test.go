@@ -16,6 +16,7 @@ func TestFinalize(t *testing.T) {
 		func(s *plan.Stale) { s.Use.Users = []string{"KubeThing/a/x"} })
 	unread := plan.Stale{ID: id("ConfigMap/a/x"), Seen: plan.Observation{Why: "forbidden"}}
 	refused := with(free("ConfigMap/a/x"), func(s *plan.Stale) { s.Refused = &plan.Refusal{At: now, Message: "no"} })
+	past := with(free("ConfigMap/a/x"), func(s *plan.Stale) { s.Use.Past = []string{"ReplicaSet/a/r"} })
 	tests := map[string]struct {
 		stale        []plan.Stale
 		since        time.Duration
@@ -37,6 +38,9 @@ func TestFinalize(t *testing.T) {
 		"refused":                 {stale: []plan.Stale{refused}, since: early, wantBlocking: reasons(v1.RetainedDeleteFailed)},
 		"refused at the timeout":  {stale: []plan.Stale{refused}, since: late, wantBlocking: reasons(v1.RetainedDeleteFailed)},
 		"says no itself":          {stale: []plan.Stale{with(inUse, func(s *plan.Stale) { s.Seen.DisabledBy = "prune: disabled" })}, since: early, wantMayGo: true, wantLeft: reasons(v1.RetainedPruneDisabled)},
+		"needs a word":            {stale: []plan.Stale{with(free("ConfigMap/a/x"), func(s *plan.Stale) { s.Seen.When = v1.PruneConfirm })}, since: early, wantMayGo: true, wantLeft: reasons(v1.RetainedAwaitingConfirmation)},
+		"in the history":          {stale: []plan.Stale{past}, since: early, wantBlocking: reasons(v1.RetainedRevisionHistory)},
+		"in the history for long": {stale: []plan.Stale{past}, since: late, wantMayGo: true, wantLeft: reasons(v1.RetainedRevisionHistory)},
 		"own namespace":           {stale: []plan.Stale{free("Namespace/flux-system")}, since: early, wantMayGo: true, wantLeft: reasons(v1.RetainedProtected)},
 		"namespace with contents": {stale: []plan.Stale{free("Namespace/a"), inUse}, since: early, wantBlocking: reasons(v1.RetainedInUse, v1.RetainedProtected)},
 		"the same at the timeout": {stale: []plan.Stale{free("Namespace/a"), inUse}, since: late, wantMayGo: true, wantLeft: reasons(v1.RetainedInUse, v1.RetainedProtected)},
@@ -49,7 +53,7 @@ func TestFinalize(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := facts(tt.stale...)
-			f.Finalizing, f.Build = true, plan.Build{}
+			f.Finalizing, f.Build, f.Policy.Retain = true, plan.Build{}, v1.RetainHistory
 			p := plan.Prune(f)
 			got := plan.Finalize(f, p, now.Add(-tt.since), tt.wait)
 			if got.MayGo(p) != tt.wantMayGo || got.TimedOut != tt.wantTimedOut {

@@ -71,7 +71,7 @@ func (p *pass) untilNextApply() time.Duration {
 
 // emptyHeld tells whether an empty build waits for a person.
 func (p *pass) emptyHeld() bool {
-	return p.plan.Reasons()[v1.RetainedAwaitingConfirmation] > 0 && len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
+	return p.built != nil && p.plan.Reasons()[v1.RetainedAwaitingConfirmation] > 0 && len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
 }
 
 func pathOf(ks *v1.Kustomization) string {

@@ -339,3 +339,40 @@ func TestBounded(t *testing.T) {
 		t.Error("a short message was cut")
 	}
 }
+
+// What waits for a person stands in the status with a digest and a count by kind, in a condition, and in one event.
+func TestPendingPrune(t *testing.T) {
+	p := passOn(newKustomization())
+	p.inventory = inventory.Of(inventory.Entry{ID: object.ID{Kind: "ConfigMap", Namespace: "shop", Name: "c0"}})
+	p.plan.Retain = append(kept(v1.RetainedAwaitingConfirmation, v1.RetainedAwaitingConfirmation, v1.RetainedInUse, v1.RetainedAwaitingConfirmation),
+		plan.Retention{ID: object.ID{Kind: "Secret", Name: "s"}, UID: "s", Hold: plan.Hold{Reason: v1.RetainedAwaitingConfirmation}})
+	p.plan.Retain[0].UID, p.plan.Retain[1].UID = "u", "v" // the fourth was not read, and nobody can be asked about it yet
+	for range 5 {
+		p.reportRetained()
+	}
+	pending := p.rollout.PendingPrune
+	if pending == nil || pending.Count != 3 || pending.Digest != plan.Digest(p.rollout.Retained) || !strings.HasSuffix(pending.Message, ": 2 ConfigMap, 1 Secret; 1 more are asked about afterwards") {
+		t.Fatalf("%+v", pending)
+	}
+	held := conditions.Get(p.ks, v1.PruneHeldCondition)
+	if held == nil || held.Status != metav1.ConditionTrue || held.Reason != "AwaitingConfirmation" || !strings.Contains(held.Message, "--expect "+pending.Digest) {
+		t.Errorf("%+v", held)
+	}
+	// It was news once, and is none when status says so already.
+	if len(p.events) != 5 || p.events[0].reason != "AwaitingConfirmation" {
+		t.Errorf("%+v", p.events)
+	}
+	p.before.Status.Rollout, p.events = p.rollout.DeepCopy(), nil
+	p.reportRetained()
+	if len(p.events) > 0 {
+		t.Errorf("%+v", p.events)
+	}
+	// While the Kustomization goes there is no build; and once nothing is asked, nothing is said.
+	p.built = nil
+	p.reportRetained()
+	p.plan.Retain = nil
+	p.reportRetained()
+	if p.rollout.PendingPrune != nil || conditions.Get(p.ks, v1.PruneHeldCondition) != nil {
+		t.Errorf("%+v", p.rollout)
+	}
+}
