@@ -29,9 +29,15 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 		prev = enter(prev, phaseBeforeWait(prev), now)
 	}
 	next := *prev.DeepCopy()
+	if next.Running != nil && next.Running.Digest == want.Digest {
+		next.Running.Revision = want.Revision // what runs is what this revision renders, too
+	}
 	unsettled := prev.Phase != v1.PhaseHealthy && prev.Phase != v1.PhasePruning
 	if same && (!want.Requested || !unsettled) && prev.Phase != v1.PhaseRefused && prev.Phase != v1.PhaseWaiting {
 		next.Wanted.Revision = want.Revision
+		if prev.Phase == v1.PhaseHealthy && prev.Verified && next.LastHealthy != nil && next.LastHealthy.Digest == want.Digest {
+			next.LastHealthy.Revision = want.Revision
+		}
 		return next
 	}
 	next.Wanted = &v1.RevisionDigest{Revision: want.Revision, Digest: want.Digest}

@@ -89,7 +89,7 @@ func TestPhases(t *testing.T) {
 			wantPhase: v1.PhaseVerifying, wantDeadline: at(timeout), wantSince: at(0)},
 		"same objects while healthy: so is the new revision": {
 			story:     fresh().judge(plan.Healthy).after(minute).begin("v2", "d1", 1).applied(),
-			wantPhase: v1.PhaseHealthy, wantVerified: true, wantSince: at(0), wantHealthy: "v1"},
+			wantPhase: v1.PhaseHealthy, wantVerified: true, wantSince: at(0), wantHealthy: "v2"},
 		"same objects while held: the verdict stays": {story: fresh().judge(plan.Failed).after(minute).begin("v2", "d1", 1).applied(),
 			wantPhase: v1.PhaseHeld, wantDeadline: at(timeout), wantSince: at(0)},
 		"other objects interrupt at once": {story: fresh().after(minute).begin("v2", "d2", 1),
@@ -126,7 +126,7 @@ func TestPhases(t *testing.T) {
 		"held, after a wait": {story: fresh().after(timeout).judge(plan.InProgress).wait().after(minute).begin("v2", "d1", 1).applied().judge(plan.InProgress),
 			wantPhase: v1.PhaseHeld, wantDeadline: at(timeout), wantSince: at(timeout + minute)},
 		"healthy, after a wait": {story: fresh().judge(plan.Healthy).wait().after(minute).begin("v2", "d1", 1).applied(),
-			wantPhase: v1.PhaseHealthy, wantVerified: true, wantSince: at(minute), wantHealthy: "v1"},
+			wantPhase: v1.PhaseHealthy, wantVerified: true, wantSince: at(minute), wantHealthy: "v2"},
 		"applying, after a wait": {story: (&rollout{at: now}).begin("v1", "d1", 1).wait().after(minute).begin("v1", "d1", 1),
 			wantPhase: v1.PhaseApplying, wantSince: at(minute)},
 		"half applied over a healthy one, after a wait": {
@@ -185,13 +185,17 @@ func TestRunningAndLastHealthy(t *testing.T) {
 	if r.Running.Revision != "v2" || !r.Running.At.Equal(at(2*time.Minute)) || r.LastHealthy.Revision != "v1" {
 		t.Errorf("after it: running %+v, healthy %s", r.Running, r.LastHealthy.Revision)
 	}
-	r.after(time.Minute).begin("v3", "d2", 1).applied()
+	r.after(time.Minute).begin("v3", "d2", 1)
 	if r.Running.Revision != "v3" || !r.Running.At.Equal(at(2*time.Minute)) {
 		t.Errorf("the same objects run since %s as %s", r.Running.At, r.Running.Revision)
 	}
 	r.judge(plan.Healthy).after(time.Minute).begin("v4", "d2", 1).applied().judge(plan.Healthy)
 	if r.LastHealthy.Revision != "v4" || !r.LastHealthy.At.Equal(at(3*time.Minute)) {
 		t.Errorf("healthy %+v", r.LastHealthy)
+	}
+	r.begin("v5", "d2", 1) // nothing is left to apply or to judge: the status must not wait for the next interval to say so
+	if r.Running.Revision != "v5" || r.LastHealthy.Revision != "v5" || !r.LastHealthy.At.Equal(at(3*time.Minute)) {
+		t.Errorf("running %+v, healthy %+v", r.Running, r.LastHealthy)
 	}
 }
 
