@@ -109,11 +109,15 @@ func newMass(v view) mass {
 
 // counts tells whether the deletion of an object counts against maxPrune. Generated config that was renamed does not: every
 // edit leaves one behind. What stayed for its users when its own revision was pruned does not either, nor what is confirmed.
+// What could not be read counts: a read that fails must not make a large prune look small.
 func (v view) counts(s Stale) bool {
+	if s.Seen.Presence == Unknown {
+		s.Seen = Observation{}
+	}
 	if s.Lingering || allowed(s) || isRenamed(s.ID) || dropped(v.Facts, s) != nil {
 		return false
 	}
-	return firstHold(beforeSeen, v, s) == nil && firstHold(ofItself, v, s) == nil
+	return firstHold(beforeLook, v, s) == nil && firstHold(ofItself, v, s) == nil
 }
 
 func isRenamed(id object.ID) bool {

@@ -39,6 +39,8 @@ func TestMaxPrune(t *testing.T) {
 			others: []plan.Stale{with(free("ConfigMap/a/y"), func(s *plan.Stale) { s.Use.Users = []string{"Pod/a/p"} })}},
 		"the other may not be pruned": {x: free(x), max: "1", want: "delete",
 			others: []plan.Stale{with(free("ConfigMap/a/y"), func(s *plan.Stale) { s.Seen.DisabledBy = "prune: disabled" })}},
+		"the other can't be read": {x: free(x), max: "1", want: "AwaitingConfirmation",
+			others: []plan.Stale{with(free("ConfigMap/a/y"), func(s *plan.Stale) { s.Seen = plan.Observation{Why: "forbidden"} })}},
 		"the other is gone": {x: free(x), max: "1", want: "delete",
 			others: []plan.Stale{with(free("ConfigMap/a/y"), func(s *plan.Stale) { s.Seen = plan.Observation{Presence: plan.Absent} })}},
 		"the other is confirmed": {x: free(x), max: "1", want: "delete",

@@ -61,6 +61,9 @@ var beforeSeen = []guard{
 	{"not observed", notObserved},
 }
 
+// beforeLook are those of them that hold whether the object was looked at or not.
+var beforeLook = beforeSeen[:len(beforeSeen)-1]
+
 // ofItself are the guards for an object that is present and ours, about the object itself.
 var ofItself = []guard{
 	{"prune disabled", pruneDisabled},

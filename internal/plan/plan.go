@@ -191,7 +191,7 @@ func NeedObservation(f Facts) []object.ID {
 	v := newView(f)
 	var ids []object.ID
 	for _, s := range sorted(f.Stale) {
-		hold := firstHold(beforeSeen[:len(beforeSeen)-1], v, s)
+		hold := firstHold(beforeLook, v, s)
 		if hold == nil || hold.Reason == v1.RetainedAwaitingConfirmation {
 			ids = append(ids, s.ID)
 		}

@@ -227,6 +227,9 @@ func needsWord(f plan.Facts, s plan.Stale) bool {
 		return true
 	}
 	counted := func(s plan.Stale) bool {
+		if s.Seen.Presence == plan.Unknown { // it may well be there, and ours
+			s.Seen = plan.Observation{Presence: plan.Present, OwnerName: f.Owner.Name, OwnerNamespace: f.Owner.Namespace}
+		}
 		return asked(f, s) && !confirmed(s) && !s.Lingering && !strings.HasSuffix(s.ID.Name, "-g5b2m5gtd8")
 	}
 	n := 0
