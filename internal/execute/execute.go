@@ -140,6 +140,30 @@ func (e *Executor) lacksNamespace(obj *unstructured.Unstructured) bool {
 	return err == nil && namespaced
 }
 
+// Unserved returns an error for each object of a kind that the cluster does not serve and that no definition among the
+// objects brings. None of them can be created, so that nobody has to remember them.
+func Unserved(objects []*unstructured.Unstructured, mapper meta.RESTMapper) error {
+	brought := map[schema.GroupKind]bool{}
+	for _, obj := range objects {
+		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
+		if obj.GetKind() == "CustomResourceDefinition" {
+			brought[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	var failures []error
+	for _, obj := range objects {
+		gvk := obj.GroupVersionKind()
+		if brought[gvk.GroupKind()] {
+			continue
+		}
+		if _, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
+			failures = append(failures, noKind(obj))
+		}
+	}
+	return join(failures)
+}
+
 func noKind(obj *unstructured.Unstructured) error {
 	gvk := obj.GroupVersionKind()
 	return fmt.Errorf("%s: the cluster serves no kind %s in %s: check apiVersion and kind, or apply its CustomResourceDefinition first",

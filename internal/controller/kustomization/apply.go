@@ -20,6 +20,9 @@ import (
 // record stores what is about to be created, before the first write to the cluster. A crash after this point can orphan
 // nothing: whatever may exist is in the inventory.
 func (p *pass) record(ctx context.Context) *outcome {
+	if p.emptyHeld() {
+		return nil // no rollout: what runs goes on running, and is what was healthy last
+	}
 	p.rollout = plan.Begin(p.rollout, plan.Want{
 		Revision:   p.revision(),
 		Digest:     p.built.Digest,
@@ -69,7 +72,7 @@ const pendingLook = time.Second
 // apply brings the objects of the build to the cluster, stage by stage. When the same build was applied before and the
 // interval has not passed it does nothing.
 func (p *pass) apply(ctx context.Context) *outcome {
-	if p.isApplied() {
+	if p.emptyHeld() || p.isApplied() {
 		return nil
 	}
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{

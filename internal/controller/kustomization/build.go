@@ -140,3 +140,12 @@ func (p *pass) find(id object.ID) *unstructured.Unstructured {
 	}
 	return nil
 }
+
+// checkKinds refuses a build that holds an object of a kind that nobody serves, before anything of it is recorded or applied.
+// An inventory entry for it would wait to be verified for as long as the kind is not served.
+func (p *pass) checkKinds(context.Context) *outcome {
+	if err := execute.Unserved(p.built.Objects, p.Mapper); err != nil {
+		return p.failed(meta.ReconciliationFailedReason, err)
+	}
+	return nil
+}

@@ -58,7 +58,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		Newest:        p.revision(),
 		Desired:       p.desired(),
 		Applied:       applied,
-		Healthy:       p.rollout.Verified,
+		Healthy:       p.rollout.Verified || p.emptyHeld(), // nothing is wanted, so nothing is unhealthy
 		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
 	}
 	if len(p.toObserve(f)) == 0 {

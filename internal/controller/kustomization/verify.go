@@ -17,6 +17,9 @@ import (
 // verify looks at the health of what was applied, once. It ends no pass: also while the verdict is open, the plan for
 // the stale objects is made, so that status says what is kept and why.
 func (p *pass) verify(ctx context.Context) *outcome {
+	if p.emptyHeld() {
+		return nil
+	}
 	if p.rollout.Phase == v1.PhaseHealthy && !p.applied {
 		return nil
 	}
