@@ -32,15 +32,14 @@ func (w *world) checkWrite(k *worker, c modelcluster.Change) {
 
 // checkApply: what is written is wanted, and was recorded before.
 //
-// A process that another one has superseded may have a request under way that takes effect after the other one found the object
-// absent and took it out of the inventory. No precondition of server-side apply excludes that. Such an object is a stray:
-// counted, and not held against anyone.
+// While two processes work on one Kustomization at the same time, which leader election excludes but for the moments in which
+// one has not noticed yet that it lost the lease, one may find an object absent and take it out of the inventory, and then
+// the other one's apply takes effect. No precondition of server-side apply excludes that. Such an object is a stray: counted,
+// and not held against anyone. Deletions are judged without such mercy.
 func (w *world) checkApply(k *worker, c modelcluster.Change) {
 	id := c.ID()
 	ks := w.kustomization(k.key.Name)
-	if k.process.superseded {
-		w.truth.overtaken[c.After.GetUID()] = w.step
-	}
+	w.truth.applied[c.After.GetUID()] = application{w.step, k.process}
 	if ks != nil && inventoryOf(ks).Has(id) {
 		if !k.built.Has(id) {
 			w.fail("no foreign object", "%s is applied, but not part of the build", id)
@@ -69,8 +68,9 @@ func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
 		t := &w.truth
 		uid := live.GetUID()
 		fresh := t.created[uid] >= k.seen.started || t.relabelled[uid] >= k.seen.started
-		switch step, ok := t.overtaken[uid]; {
-		case fresh && ok && step >= k.seen.started:
+		last, ok := t.applied[uid]
+		switch {
+		case fresh && ok && last.step >= k.seen.started && last.by != k.process:
 			t.stray[uid] = true
 			w.stats.Strays++
 			continue

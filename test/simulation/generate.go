@@ -278,6 +278,9 @@ func (t *tree) move(rng *rand.Rand, c *component, paths []string) {
 func (t tree) mend(followed []string) tree {
 	next := t.clone()
 	next.Directories = map[string]directory{}
+	for _, path := range followed {
+		next.Directories[path] = directory{Explicit: true} // if nothing is left there, that is meant
+	}
 	has := map[string]string{}
 	for _, c := range next.Components {
 		if slices.Contains(followed, c.Path) {

@@ -147,7 +147,13 @@ func (w *world) unfinished(ks *v1.Kustomization) string {
 	r := w.rendered(newest.digest, ks.Spec.Path)
 	inventory := inventoryOf(ks)
 	for _, e := range inventory.Entries() {
-		if !r.ids.Has(e.ID) && !w.mayStay(ks, r, e.ID) {
+		if r.ids.Has(e.ID) {
+			continue
+		}
+		if live := w.cluster.Get(e.ID); live == nil || ownerOf(live) != fluxNamespace+"/"+ks.Name {
+			return fmt.Sprintf("%s is gone or another's and still in the inventory", e.ID)
+		}
+		if !w.mayStay(ks, r, e.ID) {
 			return fmt.Sprintf("%s is stale and still there: %+v", e.ID, ks.Status.Rollout)
 		}
 	}

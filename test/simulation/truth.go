@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,16 +28,22 @@ type truth struct {
 	created, relabelled map[types.UID]int64
 	// handmade are objects whose owner labels a person wrote: if they say that they are ours, that is not our doing.
 	handmade map[types.UID]bool
-	// stray are objects that a process wrote after another one had taken over. Nobody can record them: see checkApply.
+	// applied is the last apply of an object.
+	applied map[types.UID]application
+	// stray are objects that one process wrote while another one gave up on them: see checkApply.
 	stray map[types.UID]bool
-	// overtaken is the last step at which a superseded process wrote an object.
-	overtaken map[types.UID]int64
 	// left are objects that a Kustomization left behind by right when it went.
 	left map[types.UID]bool
 	// versions are the states of each Kustomization, of late.
 	versions map[string][]version
 	// writes are the writes of controllers of the kind under test.
 	writes int
+}
+
+// application is a write by server-side apply.
+type application struct {
+	step int64
+	by   *process
 }
 
 // version is a Kustomization from a step on; nil after it is gone.
@@ -47,7 +56,7 @@ func newTruth(*world) truth {
 	return truth{
 		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
-		stray: map[types.UID]bool{}, overtaken: map[types.UID]int64{}, left: map[types.UID]bool{}, versions: map[string][]version{},
+		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, left: map[types.UID]bool{}, versions: map[string][]version{},
 	}
 }
 
@@ -78,8 +87,23 @@ func (w *world) changed(c modelcluster.Change) {
 		w.announce(id.Name, c)
 	}
 	if k != nil {
+		w.sayStatus(c)
 		t.writes++
 		w.checkWrite(k, c)
+	}
+}
+
+// sayStatus adds what a write changed in a status to the history.
+func (w *world) sayStatus(c modelcluster.Change) {
+	if !w.options.Trace || c.Before == nil || c.After == nil {
+		return
+	}
+	before, _ := c.Before.Object["status"].(map[string]any)
+	after, _ := c.After.Object["status"].(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(after)) {
+		if field != "history" && !reflect.DeepEqual(before[field], after[field]) {
+			w.say("    status.%s: %v, was %v", field, after[field], before[field])
+		}
 	}
 }
 

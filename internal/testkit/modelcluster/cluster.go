@@ -34,6 +34,8 @@ type Cluster struct {
 	version  int64
 	uids     int64
 	pageToks int64
+	// idleAt is the version at which the controllers had nothing to do.
+	idleAt int64
 }
 
 // Change is a write that took effect. Before is nil for a creation, After for an object that is gone. Neither may be
@@ -60,6 +62,9 @@ type entry struct {
 	typed runtime.Object
 	// hash of the pod template, once it was asked for.
 	hash string
+	// owner is the UID of its controller, once that was asked for.
+	owner types.UID
+	asked bool
 }
 
 // collection has the objects of one kind, sorted by namespace and name.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -46,6 +47,9 @@ var workers = []struct {
 // Work lets one controller make one write. The number picks among those that have something to do, first the controller
 // and then the object; it returns a description, empty if there was nothing to do.
 func (c *Cluster) Work(pick uint64) string {
+	if c.idleAt == c.version {
+		return ""
+	}
 	for i := range workers {
 		w := workers[(uint64(i)+pick)%uint64(len(workers))]
 		list := c.objects[w.kind]
@@ -60,6 +64,7 @@ func (c *Cluster) Work(pick uint64) string {
 			}
 		}
 	}
+	c.idleAt = c.version
 	return ""
 }
 
@@ -104,12 +109,31 @@ func (c *Cluster) owned(owner *unstructured.Unstructured, gk schema.GroupKind) [
 	var all []*entry
 	if list := c.objects[gk]; list != nil {
 		for _, e := range list.sorted {
-			if refs := e.obj.GetOwnerReferences(); len(refs) > 0 && refs[0].UID == owner.GetUID() {
+			if e.controller() == owner.GetUID() {
 				all = append(all, e)
 			}
 		}
 	}
 	return all
+}
+
+// controller is the UID of the object that controls an object.
+func (e *entry) controller() types.UID {
+	if !e.asked {
+		e.asked = true
+		if refs := e.obj.GetOwnerReferences(); len(refs) > 0 {
+			e.owner = refs[0].UID
+		}
+	}
+	return e.owner
+}
+
+// report sets the status of an object, if it says something else.
+func (c *Cluster) report(by string, e *entry, status map[string]any) bool {
+	if same(e.obj.Object["status"], status) {
+		return false
+	}
+	return c.write(by, e, func(obj map[string]any) { obj["status"] = status })
 }
 
 // dependent returns a new object that the owner controls.
@@ -206,12 +230,10 @@ func (c *Cluster) reportDeployment(e, current *entry, total int64) bool {
 	if want := number(e.obj, 1, "spec", "replicas"); ready >= want {
 		available = "True"
 	}
-	return c.write(DeploymentController, e, func(obj map[string]any) {
-		obj["status"] = map[string]any{
-			"observedGeneration": e.obj.GetGeneration(), "replicas": pods, "updatedReplicas": updated,
-			"readyReplicas": ready, "availableReplicas": ready,
-			"conditions": []any{map[string]any{"type": "Available", "status": available}},
-		}
+	return c.report(DeploymentController, e, map[string]any{
+		"observedGeneration": e.obj.GetGeneration(), "replicas": pods, "updatedReplicas": updated,
+		"readyReplicas": ready, "availableReplicas": ready,
+		"conditions": []any{map[string]any{"type": "Available", "status": available}},
 	})
 }
 
@@ -245,8 +267,8 @@ func (c *Cluster) syncReplicaSet(e *entry) bool {
 		}
 		return c.Delete(ReplicaSetController, object.IDOf(victim.obj))
 	}
-	return c.write(ReplicaSetController, e, func(obj map[string]any) {
-		obj["status"] = map[string]any{"observedGeneration": rs.GetGeneration(), "replicas": int64(len(pods)), "readyReplicas": ready}
+	return c.report(ReplicaSetController, e, map[string]any{
+		"observedGeneration": rs.GetGeneration(), "replicas": int64(len(pods)), "readyReplicas": ready,
 	})
 }
 
@@ -271,9 +293,8 @@ func (c *Cluster) syncJob(e *entry) bool {
 		taken[pod.obj.GetName()] = true
 		switch {
 		case lookup(pod.obj.Object, []string{"status", "phase"}) == "Succeeded":
-			return c.write(JobController, e, func(obj map[string]any) {
-				obj["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
-			})
+			return c.report(JobController, e, map[string]any{"succeeded": int64(1),
+				"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}})
 		case pod.obj.GetDeletionTimestamp() == nil:
 			active++
 		}
@@ -281,7 +302,7 @@ func (c *Cluster) syncJob(e *entry) bool {
 	if active == 0 {
 		return c.Create(JobController, podOf(job, taken))
 	}
-	return c.write(JobController, e, func(obj map[string]any) { obj["status"] = map[string]any{"active": int64(1)} })
+	return c.report(JobController, e, map[string]any{"active": int64(1)})
 }
 
 // syncPod starts a pod, lets it end, or takes it away. A pod starts when all that its spec names is there and its image can
@@ -293,11 +314,10 @@ func (c *Cluster) syncPod(e *entry) bool {
 	}
 	status := map[string]any{"phase": "Pending"}
 	spec, _ := pod.Object["spec"].(map[string]any)
-	switch missing := c.missing(pod); {
-	case lookup(pod.Object, []string{"status", "phase"}) == "Succeeded":
-		return false
-	case conditionIs(pod, "Ready", "True") && !runsOnce(pod):
+	if lookup(pod.Object, []string{"status", "phase"}) == "Succeeded" || (conditionIs(pod, "Ready", "True") && !runsOnce(pod)) {
 		return false // a container that runs needs its configuration no more, until it starts again
+	}
+	switch missing := c.missing(pod); {
 	case conditionIs(pod, "Ready", "True"):
 		status = map[string]any{"phase": "Succeeded"}
 	case len(missing) > 0:
@@ -307,7 +327,7 @@ func (c *Cluster) syncPod(e *entry) bool {
 	default:
 		status = map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
 	}
-	return c.write(Kubelet, e, func(obj map[string]any) { obj["status"] = status })
+	return c.report(Kubelet, e, status)
 }
 
 func runsOnce(pod *unstructured.Unstructured) bool {
@@ -370,10 +390,10 @@ func Needs(spec map[string]any, namespace string) []object.ID {
 
 // collect deletes an object whose owner is gone.
 func (c *Cluster) collect(e *entry) bool {
-	refs := e.obj.GetOwnerReferences()
-	if len(refs) == 0 || e.obj.GetDeletionTimestamp() != nil {
+	if e.controller() == "" || e.obj.GetDeletionTimestamp() != nil {
 		return false
 	}
+	refs := e.obj.GetOwnerReferences()
 	gk := schema.FromAPIVersionAndKind(refs[0].APIVersion, refs[0].Kind).GroupKind()
 	if owner := c.find(gk, e.obj.GetNamespace(), refs[0].Name); owner != nil && owner.obj.GetUID() == refs[0].UID {
 		return false
@@ -392,9 +412,8 @@ func (c *Cluster) syncNamespace(e *entry) bool {
 // syncDefinition takes a definition into force, or empties and removes one that is being deleted.
 func (c *Cluster) syncDefinition(e *entry) bool {
 	if e.obj.GetDeletionTimestamp() == nil {
-		return c.write(DefinitionController, e, func(obj map[string]any) {
-			obj["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
-		})
+		return c.report(DefinitionController, e, map[string]any{
+			"conditions": []any{map[string]any{"type": "Established", "status": "True"}}})
 	}
 	group := lookup(e.obj.Object, []string{"spec", "group"})
 	kind := lookup(e.obj.Object, []string{"spec", "names", "kind"})
