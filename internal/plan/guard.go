@@ -157,7 +157,7 @@ func awaitingHealth(f view, s Stale) *Hold {
 	switch {
 	case f.Finalizing:
 		return nil
-	case demanded.healthy && !(f.Build.Applied && f.Build.Healthy):
+	case demanded.healthy && (!f.Build.Applied || !f.Build.Healthy):
 		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is healthy"}
 	case demanded.applied && !f.Build.Applied:
 		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is applied"}

@@ -107,7 +107,7 @@ func TestConfirmEmptyBuildAndPruneOff(t *testing.T) {
 	s.change("app", func(ks *v1.Kustomization) { ks.Spec.Prune = true })
 	first := s.awaitPending("app", 1)
 	s.awaitMessage("app", "Ready", metav1.ConditionTrue, "ReconciliationSucceeded", "1 AwaitingConfirmation")
-	s.push(map[string]string{"app/README.md": "nothing"})
+	r3 := s.push(map[string]string{"app/README.md": "nothing"})
 	s.awaitMessage("app", "Stalled", metav1.ConditionTrue, "AwaitingConfirmation", "0 objects built")
 	both := s.awaitPending("app", 2)
 	s.change("app", annotate(v1.AnnotationConfirmPrune, first))
@@ -116,8 +116,14 @@ func TestConfirmEmptyBuildAndPruneOff(t *testing.T) {
 	s.change("app", annotate(v1.AnnotationConfirmPrune, both))
 	eventuallyGone(t, within, s.cm("a"))
 	eventuallyGone(t, within, s.cm("b"))
-	s.awaitMessage("app", "Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.awaitReady("app", r3)
 	s.awaitNothingPending("app")
+	s.await("app", "a release like any other", func(ks *v1.Kustomization) error {
+		if r := ks.Status.Rollout; r.LastHealthy == nil || r.LastHealthy.Revision != r3 {
+			return fmt.Errorf("last healthy is %v", r.LastHealthy)
+		}
+		return nil
+	})
 }
 
 // An object marked Confirm waits for a person, and one marked Immediate makes way before its successor is applied: two

@@ -57,7 +57,7 @@ func (p *pass) verdict() outcome {
 	case len(p.refusals) > 0:
 		return outcome{state: stateFailed, reason: fluxmeta.PruneFailedReason, after: p.retryInterval(),
 			message: "delete failed, errors: " + strings.Join(p.refusals, "; ")}
-	case p.emptyHeld():
+	case p.emptyHeld() && p.asksAPerson():
 		return outcome{state: stateStalled, reason: string(v1.RetainedAwaitingConfirmation), after: p.interval(),
 			message: fmt.Sprintf("0 objects built from %s of artifact %s, %d in the inventory: nothing is deleted. "+
 				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.artifact.Digest, p.inventory.Len())}
@@ -66,13 +66,19 @@ func (p *pass) verdict() outcome {
 }
 
 func (p *pass) untilNextApply() time.Duration {
+	if len(p.plan.Drop) > 0 && len(p.built.Objects) == 0 && p.inventory.Len() == 0 {
+		return pendingLook // emptied by a confirmation: what was held back until now is a release like any other
+	}
 	return max(time.Millisecond, p.mem.nextApply.Sub(p.now))
 }
 
-// emptyHeld tells whether an empty build waits for a person.
+// emptyHeld tells whether the build is empty without a word, and there is something to lose. Such a build is no release.
 func (p *pass) emptyHeld() bool {
-	return p.built != nil && p.plan.Reasons()[v1.RetainedAwaitingConfirmation] > 0 && len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
+	return p.built != nil && len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained && p.inventory.Len() > 0 && p.ks.Spec.Prune
 }
+
+// asksAPerson tells whether a deletion waits for a person.
+func (p *pass) asksAPerson() bool { return p.plan.Reasons()[v1.RetainedAwaitingConfirmation] > 0 }
 
 func pathOf(ks *v1.Kustomization) string {
 	if ks.Spec.Path == "" {
