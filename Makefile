@@ -47,6 +47,10 @@ test: verify check bin/holdfast bin/devcluster ## Everything that must pass: gen
 	cd devcluster && DEVCLUSTER=$(CURDIR)/bin/devcluster $(GO) test ./...
 	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -shuffle=on -timeout 25m ./...
 
+.PHONY: sim
+sim: ## Simulate for two minutes, or STEPS steps, or one run by its SEED (HISTORY=file keeps what happened in a failing one)
+	SIM=1 SEED=$(SEED) STEPS=$(STEPS) HISTORY=$(HISTORY) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal api test | xargs -r -n1 dirname | sort -u | while read -r dir; do \

@@ -39,7 +39,7 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 	case id.Kind == "Namespace" && (id.Name == "default" || id.Name == fluxNamespace || strings.HasPrefix(id.Name, "kube-") || id.Name == "holdfast-system"):
 		w.fail("never deleted", "%s is deleted", id)
 	}
-	ks := w.kustomization(k.key.Name)
+	ks := w.lately(k)
 	if ks == nil {
 		w.fail("never deleted", "%s is deleted for a Kustomization that is gone", id)
 		return
@@ -51,6 +51,17 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 	w.checkSiblings(k, id)
 	w.checkUsers(k, id)
 	w.checkContents(k, id)
+}
+
+// lately is the Kustomization of a worker as it is, or as it was at last since the pass looked at it.
+func (w *world) lately(k *worker) *v1.Kustomization {
+	var last *v1.Kustomization
+	for _, ks := range w.since(k.key.Name, k.seen.self) {
+		if ks != nil {
+			last = ks
+		}
+	}
+	return last
 }
 
 // isKept tells whether an object's own metadata keeps it.
@@ -143,7 +154,7 @@ func (w *world) unhealthy(r render) string {
 // checkSiblings: no other Kustomization of the same source is about to take the object over, and none has it in its
 // inventory.
 func (w *world) checkSiblings(k *worker, id object.ID) {
-	own := w.kustomization(k.key.Name)
+	own := w.lately(k)
 	for _, name := range w.names {
 		if name == k.key.Name {
 			continue
@@ -182,7 +193,7 @@ func (w *world) wantedBy(ks *v1.Kustomization, k *worker, id object.ID) bool {
 
 // checkUsers: nothing that runs, or could start at any time, names the object.
 func (w *world) checkUsers(k *worker, id object.ID) {
-	ks := w.kustomization(k.key.Name)
+	ks := w.lately(k)
 	if isAfterApply(ks) || (ks.Spec.Rollout != nil && ks.Spec.Rollout.Retain == v1.RetainNone) || w.truth.users[id] == 0 {
 		return
 	}

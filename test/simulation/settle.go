@@ -175,9 +175,9 @@ func (w *world) emptyByMistake(ks *v1.Kustomization, r render) bool {
 	return len(r.ids) == 0 && inventoryOf(ks).Len() > 0 && r.empty == "Unexplained"
 }
 
-// mayStay tells whether a stale object waits for a person, or is a namespace with something in it.
+// mayStay tells whether a stale object waits for a person, is in use, or is a namespace with something in it.
 func (w *world) mayStay(ks *v1.Kustomization, r render, id object.ID) bool {
-	if w.emptyByMistake(ks, r) || leftWhileOff(ks, id) {
+	if w.emptyByMistake(ks, r) || leftWhileOff(ks, id) || w.truth.users[id] > 0 {
 		return true
 	}
 	if !plan.IsNamespace(id) && !plan.IsDefinition(id) {
