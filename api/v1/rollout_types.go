@@ -232,7 +232,7 @@ type RetainedObject struct {
 
 // PendingPrune is a deletion that waits for confirmation.
 type PendingPrune struct {
-	// Digest over the ids and UIDs of exactly the objects that are shown as waiting. The annotation
+	// Digest over the ids, UIDs and times of exactly the objects that are shown as waiting. The annotation
 	// holdfast.dev/confirm-prune with this value allows their deletion, and no other.
 	// +required
 	Digest string `json:"digest"`

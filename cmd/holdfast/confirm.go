@@ -14,7 +14,7 @@ const confirmHelp = `Shows the deletion that waits for a person, or allows exact
 when the path has lost its manifests, when the objects left the source while spec.prune was false, or when an object is
 marked holdfast.dev/prune: Confirm.
 
---plan prints the objects and a digest over their ids and UIDs. --expect allows the deletion of exactly these: it writes
+--plan prints the objects and a digest over their ids, UIDs and times. --expect allows the deletion of exactly these: it writes
 the annotation holdfast.dev/confirm-prune, and refuses if another set waits by now. What leaves the source later is not
 covered by it.
 
@@ -55,7 +55,7 @@ func newConfirmCommand(g *globals) *cobra.Command {
 		}
 		ctx, cancel := f.context(cmd.Context())
 		defer cancel()
-		namespace, name := kustomizationName(args[0], g.namespace)
+		namespace, name := kustomizationName(args[0], g.lookIn())
 		answer, err := f.answer(ctx, g, namespace, name)
 		if err != nil {
 			return err

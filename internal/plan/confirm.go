@@ -62,11 +62,17 @@ func Lingering(was []v1.RetainedObject) object.Set {
 // digestLength is the length of the part of a digest that is shown and compared.
 const digestLength = 16
 
-// Digest stands for the set of objects that a person is asked about, by id and UID, in any order; empty for none.
+// Digest stands for the set of objects that a person is asked about, by id, UID and the time since when each is kept, in any
+// order; empty for none. The time makes a confirmation good for one time only: what returned to the source and leaves it again
+// is asked about again.
 func Digest(retained []v1.RetainedObject) string {
 	var lines []string
 	for _, r := range Pending(retained) {
-		lines = append(lines, r.ID+" "+r.UID+"\n")
+		since := int64(0)
+		if r.Since != nil {
+			since = r.Since.Unix()
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %d\n", r.ID, r.UID, since))
 	}
 	if len(lines) == 0 {
 		return ""

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
@@ -127,8 +129,10 @@ func TestDigest(t *testing.T) {
 	}
 	renamed, anew := shown("u", asked), shown("u", asked)
 	renamed.ID, anew.UID = "a_z__ConfigMap", "z"
+	again := shown("u", asked)
+	again.Since = &metav1.Time{Time: now}
 	for name, other := range map[string][]v1.RetainedObject{
-		"smaller": {set[0]}, "larger": {set[0], set[1], shown("w", asked)}, "another name": {renamed, set[1]}, "made anew": {anew, set[1]}, "none": nil,
+		"smaller": {set[0]}, "larger": {set[0], set[1], shown("w", asked)}, "another name": {renamed, set[1]}, "made anew": {anew, set[1]}, "left again": {again, set[1]}, "none": nil,
 	} {
 		if got := plan.Digest(other); got == digest || (got == "") != (other == nil) {
 			t.Errorf("%s: %q", name, got)

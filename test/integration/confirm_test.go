@@ -249,3 +249,26 @@ func TestConfirmCommand(t *testing.T) {
 		t.Error("nothing waits, and yet it was confirmed")
 	}
 }
+
+// A confirmation is good for one time: the same objects, back in the source and gone from it again, are asked about again.
+func TestConfirmationIsForOneTime(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(configMapsTo(4))
+	s.follow()
+	s.deploy("app", annotate(v1.AnnotationMaxPrune, "1"))
+	s.awaitReady("app", r1)
+	s.awaitReady("app", s.push(configMapsTo(1)))
+	first := s.awaitPending("app", 3)
+	files := configMapsTo(4)
+	files["kustomization.yaml"] = "resources: [c0.yaml, c1.yaml, c2.yaml, c3.yaml]\n"
+	s.awaitReady("app", s.push(files))
+	s.awaitNothingPending("app")
+	s.change("app", annotate(v1.AnnotationConfirmPrune, first))
+	s.awaitReady("app", s.push(configMapsTo(1)))
+	if second := s.awaitPending("app", 3); second == first {
+		t.Errorf("the digest is %s again", first)
+	}
+	s.request("app")
+	s.stays(s.cm("c1"), s.cm("c2"), s.cm("c3"))
+}
