@@ -55,7 +55,7 @@ func newConfirmCommand(g *globals) *cobra.Command {
 		}
 		ctx, cancel := f.context(cmd.Context())
 		defer cancel()
-		namespace, name := kustomizationName(args[0], g.namespace)
+		namespace, name := kustomizationName(args[0], g.lookIn())
 		answer, err := f.answer(ctx, g, namespace, name)
 		if err != nil {
 			return err

@@ -61,11 +61,11 @@ func newInstallCommand(g *globals) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		if export {
-			return install.Export(cmd.OutOrStdout(), objects)
-		}
 		if !options.CRDsOnly && options.Image == "" && strings.HasPrefix(options.Version, developmentVersion) {
 			cmd.PrintErrln("note: this is a development build, whose image may not be in any registry: see --image")
+		}
+		if export {
+			return install.Export(cmd.OutOrStdout(), objects)
 		}
 		config, err := g.config()
 		if err != nil {

@@ -41,7 +41,7 @@ func newKeptCommand(g *globals) *cobra.Command {
 	command.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
 	command.Flags().StringVar(&reason, "reason", "", "show only what is kept for this reason")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace, name := g.namespace, ""
+		namespace, name := g.lookIn(), ""
 		switch {
 		case view.check() != nil:
 			return view.check()
@@ -50,7 +50,7 @@ func newKeptCommand(g *globals) *cobra.Command {
 		case allNamespaces:
 			namespace = ""
 		case len(args) > 0:
-			namespace, name = kustomizationName(args[0], g.namespace)
+			namespace, name = kustomizationName(args[0], g.lookIn())
 		}
 		inquirer, err := g.inquirer()
 		if err != nil {

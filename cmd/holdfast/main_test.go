@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"help":              {args: nil, code: 0, says: "holdfast install"},
 		"version":           {args: []string{"version"}, code: 0, says: "holdfast v"},
+		"version flag":      {args: []string{"--version"}, code: 0, says: "holdfast v"},
+		"export, its image": {args: []string{"install", "--export"}, code: 0, says: "note: this is a development build"},
+		"no kubeconfig":     {args: []string{"status"}, code: 69, says: "/none, which does not exist"},
 		"export":            {args: []string{"install", "--export"}, code: 0, says: "kind: Deployment"},
 		"unknown command":   {args: []string{"rnu"}, code: 64, says: "unknown command"},
 		"unknown flag":      {args: []string{"run", "--no-such-flag"}, code: 64, says: "holdfast run --help"},
@@ -78,6 +82,32 @@ func TestRunTakesItsNamespaceFromTheEnvironment(t *testing.T) {
 				t.Errorf("namespace is %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Questions go to the namespace that kubectl would ask in; without one there, to Flux's.
+func TestNamespaceOfQuestions(t *testing.T) {
+	write := func(namespace string) string {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		content := "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {namespace: '" + namespace + "'}}]\n"
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tests := map[string]struct {
+		globals globals
+		want    string
+	}{
+		"flag":       {globals{namespace: "b", kubeconfig: write("a")}, "b"},
+		"context":    {globals{kubeconfig: write("a")}, "a"},
+		"neither":    {globals{kubeconfig: write("")}, "flux-system"},
+		"no context": {globals{kubeconfig: write("a"), context: "none"}, "flux-system"},
+	}
+	for name, test := range tests {
+		if got := test.globals.lookIn(); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
 	}
 }
 

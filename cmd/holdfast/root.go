@@ -1,11 +1,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-gitops/holdfast/internal/install"
 )
 
 const rootHelp = `holdfast applies what a Git repository says to a Kubernetes cluster, waits until it is healthy, and only then
@@ -19,6 +28,9 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
   holdfast confirm       shows a deletion that waits for a person, and allows it
+
+Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
+does, else in flux-system. install and run use flux-system unless --namespace is given.
 
 Exit codes: 0 fine, 1 finding, 2 failed, 64 wrong usage, 69 cluster not reachable or right missing.`
 
@@ -47,13 +59,21 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Version = buildVersion()
+	root.SetVersionTemplate(versionLine())
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Name() != "run" {
+			// What the libraries log of a cluster that does not answer says nothing that the error does not.
+			logger.SetLogger(logr.Discard())
+		}
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())}
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&g.kubeconfig, "kubeconfig", "", "kubeconfig file; otherwise $KUBECONFIG, the pod's own account, or ~/.kube/config")
 	flags.StringVar(&g.context, "context", "", "kubeconfig context; otherwise the current one")
-	flags.StringVarP(&g.namespace, "namespace", "n", "flux-system", "namespace to look in or to install to")
+	flags.StringVarP(&g.namespace, "namespace", "n", "", "namespace; otherwise that of the kubeconfig context, or flux-system")
 	root.AddCommand(
 		newConfirmCommand(g),
 		newInstallCommand(g),
@@ -85,15 +105,51 @@ func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // config connects to the cluster that the flags and the environment name.
 func (g *globals) config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = g.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: g.context}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	config, err := g.kubeconfigLoader().ClientConfig()
 	if err != nil {
-		return nil, noClusterError{fmt.Errorf("no cluster to talk to: give --kubeconfig or set KUBECONFIG: %w", err)}
+		return nil, noClusterError{fmt.Errorf("no cluster to talk to: %s: %w", kubeconfigAdvice(), err)}
 	}
 	config.UserAgent = "holdfast/" + buildVersion()
 	return config, nil
+}
+
+func (g *globals) kubeconfigLoader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = g.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: g.context}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+}
+
+// kubeconfigAdvice names the files of KUBECONFIG that are not there: the library passes over them without a word.
+func kubeconfigAdvice() string {
+	var missing []string
+	for _, path := range filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, path)
+		}
+	}
+	if len(missing) > 0 {
+		return "KUBECONFIG names " + strings.Join(missing, ", ") + ", which does not exist"
+	}
+	return "give --kubeconfig or set KUBECONFIG"
+}
+
+// lookIn is the namespace that a question is about.
+func (g *globals) lookIn() string {
+	if g.namespace != "" {
+		return g.namespace
+	}
+	// A kubeconfig that can't be read is told by config.
+	if raw, err := g.kubeconfigLoader().RawConfig(); err == nil {
+		name := raw.CurrentContext
+		if g.context != "" {
+			name = g.context
+		}
+		if context := raw.Contexts[name]; context != nil && context.Namespace != "" {
+			return context.Namespace
+		}
+	}
+	return install.DefaultNamespace
 }
 
 // noClusterError is a kubeconfig that can't be used.

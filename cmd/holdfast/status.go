@@ -23,8 +23,9 @@ Reading Kustomizations is the only right that is needed; what else can't be read
 With -o json or yaml: kustomizations[], sources[] (each with state, since, why), summary (total, states, kept) and
 missingRights[]. With --exit-code it ends with 1 if anything shown is not Healthy.`
 
-const statusExamples = `  # Everything in the namespace flux-system, or in all
+const statusExamples = `  # Everything in the namespace of the kubeconfig context (else flux-system), in another one, or in all
   holdfast status
+  holdfast status -n team-a
   holdfast status -A
 
   # One of them, as data
@@ -94,12 +95,12 @@ func (f *statusFlags) read(ctx context.Context, g *globals, args []string) (repo
 	defer cancel()
 	switch {
 	case len(args) > 0:
-		namespace, name := kustomizationName(args[0], g.namespace)
+		namespace, name := kustomizationName(args[0], g.lookIn())
 		return inquirer.StatusOf(ctx, namespace, name)
 	case f.allNamespaces:
 		return inquirer.Status(ctx, "")
 	}
-	return inquirer.Status(ctx, g.namespace)
+	return inquirer.Status(ctx, g.lookIn())
 }
 
 // kustomizationName reads NAME, ks/NAME or NAMESPACE/NAME.

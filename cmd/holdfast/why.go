@@ -10,14 +10,20 @@ when. The reason is the one that the controller decided by, as status.rollout.re
 Answers for a Kustomization, as NAME, ks/NAME or NAMESPACE/NAME: what fails, down to the pods; what is still safe; who
 waits for it; and what to do next.
 
+For a pod it follows what made it up to the Kustomization; for a GitRepository it says why it can't be fetched.
+
 KIND is a kind, a plural or a short name, such as ConfigMap or cm, with a group if need be: deployments.apps.
 
-With -o json or yaml: for an object standing (Kept, Wanted, Foreign, LeftBehind, Unmanaged, Unclear), retained,
-kustomization, usedBy[]; for a Kustomization causes[], safe[], retained[], chain[], waitingOnThis[], next[].
+With -o json or yaml: for an object standing (Kept, Wanted, Made, Foreign, LeftBehind, Unmanaged, Unclear),
+retained, kustomization, usedBy[], makers[]; for a Kustomization causes[], safe[], gone[], absent[], retained[], shared[],
+sourceTrouble, chain[], circle[], waitingOnThis[], next[].
 Ends with 2 if there is no such object, and with 64 if there is no such kind.`
 
 const whyExamples = `  # Why is this old ConfigMap still there?
   holdfast why ConfigMap/shop-config-9k2f -n shop
+
+  # Which Kustomization is this pod from, and what is wrong with it?
+  holdfast why pod/shop-6d4c-x7k2p -n shop
 
   # What keeps this Kustomization from being healthy?
   holdfast why shop
@@ -43,7 +49,7 @@ func newWhyCommand(g *globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := inquirer.Why(ctx, args[0], g.namespace)
+		answer, err := inquirer.Why(ctx, args[0], g.lookIn())
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"syscall"
 
 	"github.com/fluxcd/cli-utils/pkg/flowcontrol"
 	"github.com/fluxcd/pkg/runtime/events"
@@ -45,16 +48,34 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	mgr, err := ctrl.NewManager(limit(ctx, config, o), managerOptions(scheme, o))
 	if err != nil {
-		return fmt.Errorf("create the manager: %w", err)
+		return fmt.Errorf("create the manager: %w%s", err, portHint(err, o))
 	}
 	if err := setup(mgr, o); err != nil {
 		return err
 	}
 	mgr.GetLogger().Info("starting manager")
 	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run the manager: %w", err)
+		return fmt.Errorf("run the manager: %w%s", err, portHint(err, o))
 	}
 	return nil
+}
+
+// portHint names the flag of an address that something else listens on.
+func portHint(err error, o Options) string {
+	var listen *net.OpError
+	if !errors.As(err, &listen) || !errors.Is(err, syscall.EADDRINUSE) || listen.Addr == nil {
+		return ""
+	}
+	_, taken, splitErr := net.SplitHostPort(listen.Addr.String())
+	if splitErr != nil {
+		return ""
+	}
+	for flag, address := range map[string]string{"--metrics-addr": o.MetricsAddr, "--health-addr": o.HealthAddr} {
+		if _, port, err := net.SplitHostPort(address); err == nil && port == taken {
+			return fmt.Sprintf("; set %s to a free address, or to 0 to turn it off", flag)
+		}
+	}
+	return ""
 }
 
 // limit sets client-side rate limits only where the API server doesn't share out its capacity itself.

@@ -33,6 +33,8 @@ type Inquirer struct {
 
 // New connects to a cluster. Nothing is asked yet.
 func New(config *rest.Config) (*Inquirer, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // a person waits, and the API server shares out its capacity itself
 	scheme, err := app.NewScheme()
 	if err != nil {
 		return nil, err

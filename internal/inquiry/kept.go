@@ -11,13 +11,17 @@ import (
 func (q *Inquirer) Kept(ctx context.Context, namespace, name string, reason v1.RetentionReason) (report.KeptList, error) {
 	if name == "" {
 		all, err := q.kustomizations(ctx, namespace)
-		return report.KeptOf(all, reason), err
+		list := report.KeptOf(all, reason)
+		list.Where = report.Where(namespace)
+		return list, err
 	}
 	ks, err := q.kustomization(ctx, namespace, name)
 	if err != nil {
 		return report.KeptList{}, err
 	}
-	return report.KeptOf([]v1.Kustomization{*ks}, reason), nil
+	list := report.KeptOf([]v1.Kustomization{*ks}, reason)
+	list.Name = namespace + "/" + name
+	return list, nil
 }
 
 // Confirmation reads the deletion of a Kustomization that waits for a person.

@@ -29,7 +29,15 @@ func (q *Inquirer) whyKustomization(ctx context.Context, namespace, name string)
 	sources, missing := q.followed(ctx, []v1.Kustomization{*ks}, nil)
 	seen.Sources = report.StatusOf(nil, sources, nil).Sources
 	seen.Missing = append(seen.Missing, missing...)
-	q.lookAtCulprits(ctx, &seen)
+	if _, isGit := sourceOf(ks); isGit && len(sources) == 0 && len(missing) == 0 {
+		seen.SourceAbsent = true
+	}
+	q.lookForAbsent(ctx, &seen)
+	if isRefused(ks) {
+		q.lookAtWorkloads(ctx, &seen)
+	} else {
+		q.lookAtCulprits(ctx, &seen)
+	}
 	return report.KustomizationAnswerOf(seen), nil
 }
 
@@ -52,8 +60,8 @@ func (q *Inquirer) lookAtCulprits(ctx context.Context, seen *report.SeenKustomiz
 			continue
 		}
 		seen.Pods[c.ID] = report.TroublesOf(w.pods)
-		if old := w.readyOld(); old > 0 {
-			seen.Safe = append(seen.Safe, report.Safe{Workload: c.ID, ReadyOldPods: old, Wanted: w.wanted})
+		if kind != "Job" && kind != "Pod" {
+			seen.Safe = append(seen.Safe, report.Safe{Workload: c.ID, ReadyOldPods: w.readyOld(), ReadyPods: w.ready(), Wanted: w.wanted})
 		}
 	}
 }

@@ -20,7 +20,9 @@ func (q *Inquirer) Status(ctx context.Context, namespace string) (report.Status,
 		return report.Status{}, err
 	}
 	sources, missing := q.sources(ctx, namespace, all)
-	return report.StatusOf(all, sources, missing), nil
+	status := report.StatusOf(all, sources, missing)
+	status.Where = report.Where(namespace)
+	return status, nil
 }
 
 // StatusOf reads one Kustomization and its source.

@@ -71,18 +71,22 @@ func (q *Inquirer) whyObject(ctx context.Context, mapping *meta.RESTMapping, nam
 		seen.Exists, seen.Unread = true, err.Error()
 		missing = append(missing, lacking("get "+mapping.Resource.GroupResource().String()+in(namespace), err, "its labels are not looked at"))
 	}
+	missing = append(missing, q.lookAround(ctx, &seen)...)
 	all, complete, lack, err := q.concerned(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
 	sources, lacks := q.followed(ctx, all, nil)
 	missing = append(append(missing, lack...), lacks...)
-	if seen.Exists && usage.CanBeUsed(seen.ID) {
+	if usage.CanBeUsed(seen.ID) {
 		use := q.observer.Users(ctx, []object.ID{seen.ID}, false)[seen.ID]
 		seen.Looked, seen.Users, seen.UsersUnknown = true, use.Users, use.Why
 	}
 	answer := report.ObjectAnswerOf(seen, all, report.StatusOf(nil, sources, nil).Sources, complete, missing)
 	if !answer.Exists && len(answer.Inventories) == 0 {
+		if n := len(seen.Users); n > 0 {
+			return nil, notFoundf("no %s %s%s, and no inventory has it, but this refers to it: %s", gvk.Kind, name, in(namespace), strings.Join(seen.Users, ", "))
+		}
 		return nil, notFoundf("no %s %s%s, and no inventory has it: check the name and --namespace", gvk.Kind, name, in(namespace))
 	}
 	return answer, nil

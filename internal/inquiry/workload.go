@@ -37,6 +37,17 @@ func (w *workload) readyOld() int {
 	return n
 }
 
+// ready counts the pods that are ready.
+func (w *workload) ready() int {
+	n := 0
+	for i := range w.pods {
+		if w.pods[i].DeletionTimestamp == nil && report.PodReady(&w.pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 // workload reads a workload and its pods. It is nil for a kind without pods and for one that does not exist.
 func (q *Inquirer) workload(ctx context.Context, kind string, key client.ObjectKey) (*workload, error) {
 	w := &workload{}

@@ -53,6 +53,7 @@ func shop() v1.Kustomization {
 		owns("team_shop-config-old__ConfigMap", "team_shop-config-new__ConfigMap", "team_shop_apps_Deployment"),
 		func(k *v1.Kustomization) {
 			k.Status.LastAppliedRevision = revision1
+			k.Status.Rollout.LastHealthy = &v1.RevisionDigest{Revision: revision1}
 			k.Status.Rollout.Deadline = &metav1.Time{Time: now.Add(252 * time.Second)}
 			k.Status.Rollout.Retained[0].Until = revision2 + " is healthy"
 		})

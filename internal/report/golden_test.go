@@ -118,7 +118,7 @@ func whyKustomization(all []v1.Kustomization, name string) report.KustomizationA
 		seen.Pods = map[string][]report.PodTrouble{"Deployment/team/shop": {{
 			Pod: "shop-2-abcde", Container: "shop", Reason: "ImagePullBackOff", Message: `Back-off pulling image "shop:2"`,
 		}}}
-		seen.Safe = []report.Safe{{Workload: "Deployment/team/shop", ReadyOldPods: 3, Wanted: 3}}
+		seen.Safe = []report.Safe{{Workload: "Deployment/team/shop", ReadyOldPods: 3, ReadyPods: 3, Wanted: 3}}
 	}
 	return report.KustomizationAnswerOf(seen)
 }

@@ -14,6 +14,10 @@ type KeptList struct {
 	Objects []KeptObject `json:"objects"`
 	// Unlisted is the number of kept objects that status counts and does not list.
 	Unlisted int32 `json:"unlisted,omitempty"`
+	// Where is where was looked.
+	Where Where `json:"-"`
+	// Name of the Kustomization, where only one was looked at.
+	Name string `json:"-"`
 }
 
 // KeptObject is one object that is kept, as status records it.
@@ -54,7 +58,11 @@ func (k KeptList) WriteText(w io.Writer, o TextOptions) error {
 		}
 		t.end()
 	} else {
-		b.WriteString("Nothing is kept from pruning.\n")
+		where := k.Where.text()
+		if k.Name != "" {
+			where = "by " + k.Name
+		}
+		fmt.Fprintf(&b, "Nothing is kept from pruning %s.\n", where)
 	}
 	if k.Unlisted > 0 {
 		fmt.Fprintf(&b, "%d more are kept than status lists.\n", k.Unlisted)

@@ -1,12 +1,13 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 )
 
 // KustomizationAnswer is the answer of `holdfast why NAME`.
@@ -16,17 +17,29 @@ type KustomizationAnswer struct {
 	Message string `json:"message,omitempty"`
 	// Causes are the objects that are not healthy, with a look at their pods.
 	Causes []Cause `json:"causes,omitempty"`
-	// Safe are the workloads among them whose pods of an older revision are still ready.
+	// Safe are the workloads that still run, and those that do not: with no pod ready.
 	Safe []Safe `json:"safe,omitempty"`
+	// NothingApplied is true where the wanted revision was refused before its first write.
+	NothingApplied bool `json:"nothingApplied,omitempty"`
 	// Retained are the planner's own records of what is kept, from status.rollout.retained.
 	Retained []v1.RetainedObject `json:"retained,omitempty"`
+	// Gone are retained objects that are not on the cluster any more, with those that still refer to them.
+	Gone []Gone `json:"gone,omitempty"`
+	// Absent are the other objects of the inventory that are not on the cluster, as Kind/namespace/name.
+	Absent []string `json:"absent,omitempty"`
+	// Shared are objects that are in the inventory of another Kustomization, too.
+	Shared []Shared `json:"shared,omitempty"`
 	// Root is where a chain of waiting begins, and Chain leads from this Kustomization to it.
 	Root  *Kustomization `json:"root,omitempty"`
 	Chain []string       `json:"chain,omitempty"`
+	// Circle are Kustomizations that wait for each other.
+	Circle []string `json:"circle,omitempty"`
 	// WaitingOnThis are the Kustomizations that wait for this one.
 	WaitingOnThis []string `json:"waitingOnThis,omitempty"`
 	// Source is the source, where it could be read.
 	Source *Source `json:"source,omitempty"`
+	// SourceTrouble says why newer commits are not seen.
+	SourceTrouble string `json:"sourceTrouble,omitempty"`
 	// Next are steps that help.
 	Next []string `json:"next,omitempty"`
 	// MissingRights say what could not be read.
@@ -51,13 +64,31 @@ type PodTrouble struct {
 	Since    *metav1.Time `json:"since,omitempty"`
 }
 
-// Safe is a workload that still runs on an older revision.
+// Safe is a workload and how much of it still runs.
 type Safe struct {
 	// Workload as Kind/namespace/name.
 	Workload string `json:"workload"`
 	// ReadyOldPods is the number of ready pods of older revisions, Wanted how many pods it wants.
 	ReadyOldPods int   `json:"readyOldPods"`
 	Wanted       int32 `json:"wanted"`
+	// ReadyPods is the number of ready pods of any revision.
+	ReadyPods int `json:"readyPods"`
+}
+
+// Gone is an object that was kept and was taken away by someone else.
+type Gone struct {
+	// Object as Kind/namespace/name.
+	Object string `json:"object"`
+	// Users are those that still refer to it.
+	Users []string `json:"users,omitempty"`
+}
+
+// Shared is an object in more than one inventory.
+type Shared struct {
+	// Object as Kind/namespace/name.
+	Object string `json:"object"`
+	// With are the other Kustomizations, as namespace/name.
+	With []string `json:"with"`
 }
 
 // SeenKustomization is what was read for an answer about a Kustomization.
@@ -67,9 +98,13 @@ type SeenKustomization struct {
 	Others  []v1.Kustomization
 	Sources []Source
 	// Pods has the pods in trouble by culprit, and Safe the workloads that still run.
-	Pods    map[string][]PodTrouble
-	Safe    []Safe
-	Missing []string
+	Pods map[string][]PodTrouble
+	Safe []Safe
+	// Absent has the inventory entries that a working API said do not exist, with those that refer to each.
+	Absent map[string][]string
+	// SourceAbsent is true when a working API said that there is no such source.
+	SourceAbsent bool
+	Missing      []string
 }
 
 // KustomizationAnswerOf makes the answer.
@@ -91,13 +126,17 @@ func KustomizationAnswerOf(seen SeenKustomization) KustomizationAnswer {
 		for _, c := range r.Culprits {
 			a.Causes = append(a.Causes, Cause{Culprit: c, Pods: seen.Pods[c.ID]})
 		}
-		a.Retained = r.Retained
+		a.retain(r.Retained, seen.Absent)
 	}
+	a.Absent = absent(ks, seen.Absent)
+	a.Shared = shared(ks, seen.Others)
+	a.NothingApplied = a.Kustomization.State == Refused && nothingApplied(ks)
 	for i := range seen.Sources {
 		if seen.Sources[i].key() == a.Kustomization.Source {
 			a.Source = &seen.Sources[i]
 		}
 	}
+	a.SourceTrouble = sourceTrouble(a.Source, a.Kustomization.Source, seen.SourceAbsent)
 	a.follow(rows)
 	a.WaitingOnThis = waiters(a.Kustomization, seen.Others)
 	a.Next = a.next(ks)
@@ -116,10 +155,113 @@ func (a *KustomizationAnswer) follow(rows map[string]Kustomization) {
 		}
 		at = next
 	}
-	if len(a.Chain) > 0 {
-		a.Chain = append(a.Chain, at.Key())
+	if len(a.Chain) == 0 {
+		return
+	}
+	if i := slices.Index(a.Chain, at.Key()); i >= 0 {
+		a.Circle = slices.Clone(a.Chain[i:])
+	} else {
 		a.Root = &at
 	}
+	a.Chain = append(a.Chain, at.Key())
+}
+
+// retain takes over what is kept, apart from what is gone.
+func (a *KustomizationAnswer) retain(retained []v1.RetainedObject, absent map[string][]string) {
+	for _, r := range retained {
+		users, gone := absent[r.ID]
+		if !gone {
+			a.Retained = append(a.Retained, r)
+			continue
+		}
+		if len(users) == 0 {
+			users = r.Users
+		}
+		a.Gone = append(a.Gone, Gone{Object: plainID(r.ID), Users: users})
+	}
+}
+
+// absent are the objects that are wanted and not on the cluster.
+func absent(ks *v1.Kustomization, seen map[string][]string) []string {
+	var ids []string
+	for id := range seen {
+		kept := ks.Status.Rollout != nil &&
+			slices.ContainsFunc(ks.Status.Rollout.Retained, func(r v1.RetainedObject) bool { return r.ID == id })
+		if !kept {
+			ids = append(ids, plainID(id))
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// plainID turns an inventory entry into Kind/namespace/name.
+func plainID(inventoryID string) string {
+	id, err := object.ParseInventory(inventoryID)
+	if err != nil {
+		return inventoryID
+	}
+	return id.String()
+}
+
+// shared finds objects that other inventories have, too.
+func shared(ks *v1.Kustomization, others []v1.Kustomization) []Shared {
+	if ks.Status.Inventory == nil {
+		return nil
+	}
+	with := map[string][]string{}
+	for i := range others {
+		if others[i].Status.Inventory == nil {
+			continue
+		}
+		for _, entry := range others[i].Status.Inventory.Entries {
+			with[entry.ID] = append(with[entry.ID], others[i].Namespace+"/"+others[i].Name)
+		}
+	}
+	var found []Shared
+	for _, entry := range ks.Status.Inventory.Entries {
+		if keys := with[entry.ID]; len(keys) > 0 {
+			slices.Sort(keys)
+			found = append(found, Shared{Object: plainID(entry.ID), With: keys})
+		}
+	}
+	return found
+}
+
+// nothingApplied tells whether what was refused was refused before its first write. A stage that the API server refuses
+// may follow others that it took.
+func nothingApplied(ks *v1.Kustomization) bool {
+	if isStalled(ks) {
+		return true
+	}
+	ready := readyOf(ks)
+	return ready != nil && (ready.Reason == fluxmeta.BuildFailedReason || ready.Reason == fluxmeta.ArtifactFailedReason)
+}
+
+// sourceTrouble says what keeps a source from showing newer commits.
+func sourceTrouble(s *Source, key string, absent bool) string {
+	switch {
+	case absent:
+		return spaced(key) + " does not exist"
+	case s == nil:
+		return ""
+	}
+	name := spaced(s.key())
+	switch s.State {
+	case Refused:
+		return orElse(s.Why, "no reason is given")
+	case Paused:
+		return name + " is suspended"
+	case Deleting:
+		return name + " is being deleted"
+	case Waiting:
+		if s.Revision == "" {
+			return name + " offers nothing yet: " + orElse(s.Why, notSeen)
+		}
+	default:
+		// It shows what there is.
+	}
+	return ""
 }
 
 // waiters are those that depend on a Kustomization that is not healthy.
@@ -135,55 +277,4 @@ func waiters(k Kustomization, others []v1.Kustomization) []string {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
-}
-
-// maxNextKept bounds the hints about kept objects.
-const maxNextKept = 2
-
-// next are steps that exist and help in the state.
-func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
-	k := a.Kustomization
-	var steps []string
-	switch k.State {
-	case Held, Verifying:
-		steps = append(steps, "push a fix: it is taken at once, nothing has to be stopped first")
-	case Refused:
-		if isStalled(ks) {
-			steps = append(steps, "change the spec as the message says: it is taken at once")
-		} else {
-			steps = append(steps, "push a fix: it is taken at once; the same revision is tried again every "+ks.Flux().GetRetryInterval().String())
-		}
-	case NeedsConfirmation:
-		if isStalled(ks) {
-			steps = append(steps, "add manifests to the path again, or a kustomization.yaml with `resources: []` to empty it on purpose")
-		}
-		steps = append(steps, fmt.Sprintf("holdfast confirm %s -n %s --plan   what would be deleted, and how to allow it", k.Name, k.Namespace))
-	case Paused:
-		steps = append(steps, fmt.Sprintf("kubectl patch kustomizations.kustomize.toolkit.fluxcd.io %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", k.Name, k.Namespace))
-	case Waiting:
-		steps = append(steps, a.nextWaiting()...)
-	default:
-		// On its way, or there: nothing to do.
-	}
-	for i, r := range a.Retained {
-		if i == maxNextKept {
-			break
-		}
-		steps = append(steps, whyCommand(r))
-	}
-	return steps
-}
-
-func (a *KustomizationAnswer) nextWaiting() []string {
-	switch {
-	case a.Root != nil && a.Root.Key() != a.Kustomization.Key():
-		return []string{fmt.Sprintf("holdfast why %s -n %s", a.Root.Name, a.Root.Namespace)}
-	case len(a.Chain) > 0:
-		return []string{"create Kustomization " + a.Chain[len(a.Chain)-1] + ", or correct spec.dependsOn"}
-	case a.Source != nil && a.Source.State != Healthy:
-		return []string{fmt.Sprintf("mend %s %s/%s: %s", a.Source.Kind, a.Source.Namespace, a.Source.Name, orElse(a.Source.Why, a.Source.State.lower()))}
-	case a.Message == "":
-		return []string{"see whether a controller runs and looks at namespace " + a.Kustomization.Namespace + ": `holdfast run --help`, `holdfast install --help`"}
-	}
-	return nil
 }

@@ -25,6 +25,8 @@ const (
 	Foreign Standing = "Foreign"
 	// LeftBehind: its owner labels name a Kustomization that does not have it in its inventory, or that is gone.
 	LeftBehind Standing = "LeftBehind"
+	// Made: it was made by something that a Kustomization has, as pods are by a Deployment.
+	Made Standing = "Made"
 	// Unmanaged: no Kustomization has to do with it.
 	Unmanaged Standing = "Unmanaged"
 	// Unclear: rights were missing to tell.
@@ -47,6 +49,13 @@ type ObjectAnswer struct {
 	Inventories []string `json:"inventories,omitempty"`
 	// MadeBy is the object that controls this one, as Kind/namespace/name.
 	MadeBy string `json:"madeBy,omitempty"`
+	// Makers lead from there up to the first that nothing else controls, as Kind/namespace/name.
+	Makers []string `json:"makers,omitempty"`
+	// Trouble is what keeps a pod from being ready.
+	Trouble *PodTrouble `json:"trouble,omitempty"`
+	// Source is what is asked about, if it is a source, and FollowedBy the Kustomizations that follow it.
+	Source     *Source  `json:"source,omitempty"`
+	FollowedBy []string `json:"followedBy,omitempty"`
 	// UsedBy are those that refer to it, as the planner finds them.
 	UsedBy []string `json:"usedBy,omitempty"`
 	// UsersUnknown says why the users could not be listed.
@@ -82,6 +91,19 @@ type SeenObject struct {
 	Looked       bool
 	Users        []string
 	UsersUnknown string
+	// Makers lead from what controls the object up to what nothing else controls.
+	Makers []object.ID
+	// Trouble is what keeps a pod from being ready, and Source the source that the object is.
+	Trouble *PodTrouble
+	Source  *Source
+}
+
+// top is the last of the makers.
+func (s SeenObject) top() (object.ID, bool) {
+	if len(s.Makers) == 0 {
+		return object.ID{}, false
+	}
+	return s.Makers[len(s.Makers)-1], true
 }
 
 // ObjectAnswerOf makes the answer out of an object and the Kustomizations that could be read. complete is false when
@@ -94,12 +116,25 @@ func ObjectAnswerOf(seen SeenObject, all []v1.Kustomization, sources []Source, c
 		UsersUnknown:  seen.UsersUnknown,
 		MissingRights: missing,
 		looked:        seen.Looked,
+		Trouble:       seen.Trouble,
+		Source:        seen.Source,
+		FollowedBy:    followers(seen.Source, all),
+	}
+	for _, m := range seen.Makers {
+		a.Makers = append(a.Makers, m.String())
 	}
 	if seen.Meta != nil {
 		a.OwnerLabels = ownerLabels(seen.Meta)
 		a.MadeBy = madeBy(seen)
 	}
 	owner := a.findOwner(all)
+	if owner == nil && a.OwnerLabels == "" {
+		if owner = ownerOfMaker(seen, all); owner != nil {
+			k := KustomizationOf(owner, sources)
+			a.Kustomization, a.Standing = &k, Made
+			return a
+		}
+	}
 	if owner != nil {
 		k := KustomizationOf(owner, sources)
 		a.Kustomization = &k
@@ -107,6 +142,35 @@ func ObjectAnswerOf(seen SeenObject, all []v1.Kustomization, sources []Source, c
 	}
 	a.Standing = a.standing(seen, owner, complete)
 	return a
+}
+
+// ownerOfMaker is the Kustomization that has what made the object.
+func ownerOfMaker(seen SeenObject, all []v1.Kustomization) *v1.Kustomization {
+	top, ok := seen.top()
+	if !ok {
+		return nil
+	}
+	for i := range all {
+		if inventory.Decode(all[i].Status.Inventory).Has(top) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// followers are the Kustomizations that follow a source.
+func followers(s *Source, all []v1.Kustomization) []string {
+	if s == nil {
+		return nil
+	}
+	var keys []string
+	for i := range all {
+		if sourceKey(&all[i]) == s.key() {
+			keys = append(keys, all[i].Namespace+"/"+all[i].Name)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func ownerLabels(m metav1.Object) string {
@@ -229,6 +293,8 @@ func (a ObjectAnswer) sentence() string {
 			name, orElse(prefixed("Kustomization ", a.OwnerLabels), "no Kustomization"), key)
 	case LeftBehind:
 		return fmt.Sprintf("%s was left behind: its labels name Kustomization %s, %s.", name, a.OwnerLabels, a.leftWhy())
+	case Made:
+		return fmt.Sprintf("%s was made by %s, which Kustomization %s has.", name, spaced(a.Makers[len(a.Makers)-1]), key)
 	case Unmanaged:
 		return fmt.Sprintf("%s is not managed by any Kustomization: none applies, keeps or prunes it.", name)
 	default:
@@ -274,5 +340,10 @@ func Concerns(ks *v1.Kustomization, seen SeenObject) bool {
 	if seen.Meta != nil && ownerLabels(seen.Meta) == ks.Namespace+"/"+ks.Name {
 		return true
 	}
-	return inventory.Decode(ks.Status.Inventory).Has(seen.ID)
+	if seen.Source != nil && sourceKey(ks) == seen.Source.key() {
+		return true
+	}
+	in := inventory.Decode(ks.Status.Inventory)
+	top, made := seen.top()
+	return in.Has(seen.ID) || made && in.Has(top)
 }

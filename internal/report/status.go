@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -21,6 +23,18 @@ type Status struct {
 	Summary Summary `json:"summary"`
 	// MissingRights say what could not be read, and what is not shown for it.
 	MissingRights []string `json:"missingRights,omitempty"`
+	// Where is where was looked, in words.
+	Where Where `json:"-"`
+}
+
+// Where is the namespace that was looked in; empty for all.
+type Where string
+
+func (w Where) text() string {
+	if w == "" {
+		return "in any namespace"
+	}
+	return fmt.Sprintf("in namespace %s; -A looks in all", string(w))
 }
 
 // Kustomization is one Kustomization.
@@ -30,7 +44,7 @@ type Kustomization struct {
 	State     State  `json:"state"`
 	// Ready is the status of the condition Ready: True, False or Unknown.
 	Ready string `json:"ready"`
-	// Runs is the revision that was last Ready, empty if none was.
+	// Runs is the last revision that was seen healthy: what the pods that are ready serve. Empty if none was.
 	Runs string `json:"runs,omitempty"`
 	// Wants is the newest revision of the source, or the last one tried where the source can't be read.
 	Wants string `json:"wants,omitempty"`
@@ -62,9 +76,11 @@ type Source struct {
 	State State  `json:"state"`
 	URL   string `json:"url,omitempty"`
 	// Revision of the artifact that it offers.
-	Revision string       `json:"revision,omitempty"`
-	Since    *metav1.Time `json:"since,omitempty"`
-	Why      string       `json:"why,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Offered is since when it offers that revision.
+	Offered *metav1.Time `json:"offered,omitempty"`
+	Since   *metav1.Time `json:"since,omitempty"`
+	Why     string       `json:"why,omitempty"`
 }
 
 // Summary counts.
@@ -75,13 +91,15 @@ type Summary struct {
 	// Kept and KeptForYou are the sums over the Kustomizations.
 	Kept       int32 `json:"kept"`
 	KeptForYou int32 `json:"keptForYou"`
+	// SourcesFailing is the number of sources whose newer commits are not seen.
+	SourcesFailing int `json:"sourcesFailing,omitempty"`
 }
 
 // StatusOf makes the answer out of the objects.
 func StatusOf(kustomizations []v1.Kustomization, sources []sourcev1.GitRepository, missing []string) Status {
 	s := Status{Kustomizations: []Kustomization{}, Sources: []Source{}, MissingRights: missing}
 	for i := range sources {
-		s.Sources = append(s.Sources, sourceOf(&sources[i]))
+		s.Sources = append(s.Sources, SourceOf(&sources[i]))
 	}
 	for i := range kustomizations {
 		s.Kustomizations = append(s.Kustomizations, KustomizationOf(&kustomizations[i], s.Sources))
@@ -89,6 +107,11 @@ func StatusOf(kustomizations []v1.Kustomization, sources []sourcev1.GitRepositor
 	s.Kustomizations = arranged(withWaits(s.Kustomizations, kustomizations))
 	slices.SortStableFunc(s.Sources, compareSources)
 	s.Summary = summaryOf(s.Kustomizations)
+	for _, source := range s.Sources {
+		if source.State == Refused {
+			s.Summary.SourcesFailing++
+		}
+	}
 	return s
 }
 
@@ -100,7 +123,7 @@ func KustomizationOf(ks *v1.Kustomization, sources []Source) Kustomization {
 		k.Since = &ready.LastTransitionTime
 	}
 	k.Why = whyOf(ks, k.State)
-	k.Runs = ks.Status.LastAppliedRevision
+	k.Runs = runs(ks)
 	k.Source = sourceKey(ks)
 	k.Wants = wants(ks, k.Source, sources)
 	if r := ks.Status.Rollout; r != nil {
@@ -109,6 +132,9 @@ func KustomizationOf(ks *v1.Kustomization, sources []Source) Kustomization {
 		if State(r.Phase) == k.State && r.Since != nil {
 			k.Since = r.Since
 		}
+		if k.State == Refused {
+			k.Since = refusedSince(ks, k, sources)
+		}
 		if k.State == Verifying {
 			k.Deadline = r.Deadline
 		}
@@ -116,10 +142,55 @@ func KustomizationOf(ks *v1.Kustomization, sources []Source) Kustomization {
 	switch {
 	case k.State == Deleting:
 		k.Since = ks.DeletionTimestamp
-	case k.State == Paused, k.Since != nil && k.Since.IsZero():
-		k.Since = nil // nothing records when a person suspended it
+	case k.State == Paused:
+		k.Since = suspendedSince(ks)
+	case k.Since != nil && k.Since.IsZero():
+		k.Since = nil
 	}
 	return k
+}
+
+// runs is the revision that the ready pods serve. What was applied last may be the one that fails: without spec.wait it
+// becomes status.lastAppliedRevision at once.
+func runs(ks *v1.Kustomization) string {
+	r := ks.Status.Rollout
+	switch {
+	case r == nil:
+		return ks.Status.LastAppliedRevision
+	case r.LastHealthy != nil:
+		return r.LastHealthy.Revision
+	case r.Phase == v1.PhaseHealthy, r.Phase == v1.PhasePruning, r.Wanted == nil:
+		return ks.Status.LastAppliedRevision
+	case ks.Status.LastAppliedRevision != r.Wanted.Revision:
+		return ks.Status.LastAppliedRevision // from before this status was written
+	}
+	return ""
+}
+
+// refusedSince is since when this very revision, or this spec, is refused. The phase may have begun with an older one.
+func refusedSince(ks *v1.Kustomization, k Kustomization, sources []Source) *metav1.Time {
+	if c := apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.StalledCondition); c != nil {
+		if c.LastTransitionTime.IsZero() {
+			return k.Since
+		}
+		return &c.LastTransitionTime
+	}
+	for _, s := range sources {
+		if s.key() == k.Source && s.Offered != nil && (k.Since == nil || k.Since.Before(s.Offered)) {
+			return s.Offered
+		}
+	}
+	return k.Since
+}
+
+// suspendedSince is when the manager that set spec.suspend last wrote; nothing else records it.
+func suspendedSince(ks *v1.Kustomization) *metav1.Time {
+	for _, entry := range ks.ManagedFields {
+		if entry.FieldsV1 != nil && entry.Time != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:suspend"`)) {
+			return entry.Time
+		}
+	}
+	return nil
 }
 
 func sourceKey(ks *v1.Kustomization) string {
@@ -156,10 +227,14 @@ func forYou(retained []v1.RetainedObject) int32 {
 
 func (s Source) key() string { return s.Kind + "/" + s.Namespace + "/" + s.Name }
 
-func sourceOf(g *sourcev1.GitRepository) Source {
+// SourceOf reads one source.
+func SourceOf(g *sourcev1.GitRepository) Source {
 	s := Source{Kind: sourcev1.GitRepositoryKind, Namespace: g.Namespace, Name: g.Name, URL: g.Spec.URL, State: Waiting, Why: notSeen}
 	if g.Status.Artifact != nil {
 		s.Revision = g.Status.Artifact.Revision
+		if at := g.Status.Artifact.LastUpdateTime; !at.IsZero() {
+			s.Offered = &at
+		}
 	}
 	if ready := apimeta.FindStatusCondition(g.Status.Conditions, fluxmeta.ReadyCondition); ready != nil {
 		s.Since = &ready.LastTransitionTime

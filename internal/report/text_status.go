@@ -38,7 +38,7 @@ func (s Status) WriteText(w io.Writer, o TextOptions) error {
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
-	b.WriteString(s.Summary.text() + "\n")
+	b.WriteString(s.Summary.text(s.Where) + "\n")
 	writeMissing(&b, s.MissingRights)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -100,9 +100,13 @@ func (t table) row(namespace string, cells ...string) {
 func (t table) end() { _ = t.w.Flush() }
 
 // text is the summary in one line.
-func (s Summary) text() string {
+func (s Summary) text(where Where) string {
+	failing := ""
+	if s.SourcesFailing > 0 {
+		failing = fmt.Sprintf("  %s can't be fetched: newer commits are not seen.", count(s.SourcesFailing, "source"))
+	}
 	if s.Total == 0 {
-		return "No Kustomizations."
+		return fmt.Sprintf("No Kustomizations %s.", where.text()) + failing
 	}
 	var parts []string
 	for _, state := range urgency {
@@ -110,13 +114,13 @@ func (s Summary) text() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state.lower()))
 		}
 	}
-	line := fmt.Sprintf("%d in all: %s.", s.Total, strings.Join(parts, ", "))
+	line := fmt.Sprintf("%d in all: %s.", s.Total, strings.Join(parts, ", ")) + failing
 	if s.Kept == 0 {
 		return line
 	}
 	line += fmt.Sprintf("  %s kept from pruning, ", count(int(s.Kept), "object"))
 	if s.KeptForYou == 0 {
-		return line + "none asks for you."
+		return line + "none needs you."
 	}
 	return line + fmt.Sprintf("%d can't go without you.", s.KeptForYou)
 }

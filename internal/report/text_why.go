@@ -18,7 +18,20 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	b.WriteString(a.sentence() + "\n")
 	if !a.Exists {
-		b.WriteString("It is not on the cluster: not created yet, or gone.\n")
+		b.WriteString(a.absence(o) + "\n")
+	}
+	if t := a.Trouble; t != nil {
+		paragraph(&b, "CAUSE", t.lines(o)...)
+	}
+	if s := a.Source; s != nil {
+		if trouble := sourceTrouble(s, "", false); trouble != "" {
+			KustomizationAnswer{Source: s, SourceTrouble: trouble}.writeSource(&b, o)
+		} else {
+			paragraph(&b, "SOURCE", fmt.Sprintf("%s, offers %s", s.State.is(), orElse(o.short(s.Revision), "nothing yet")))
+		}
+	}
+	if len(a.FollowedBy) > 0 {
+		paragraph(&b, "FOLLOWED BY", strings.Join(bounded(a.FollowedBy), ", "))
 	}
 	if r := a.Retained; r != nil {
 		paragraph(&b, "WHY", o.short(reasonText(r)))
@@ -27,7 +40,7 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 	}
 	a.writeUsers(&b)
 	if k := a.Kustomization; k != nil {
-		line := fmt.Sprintf("%s is %s", k.Key(), k.State.lower())
+		line := k.Key() + " " + k.State.is()
 		if k.Wants != "" {
 			line += ", wants " + o.short(k.Wants)
 		}
@@ -36,7 +49,13 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 		}
 		paragraph(&b, "KUSTOMIZATION", line, fmt.Sprintf("(holdfast why %s -n %s)", k.Name, k.Namespace))
 	}
-	if a.MadeBy != "" {
+	if len(a.Makers) > 1 {
+		var names []string
+		for _, m := range a.Makers {
+			names = append(names, spaced(m))
+		}
+		paragraph(&b, "MADE BY", strings.Join(names, ", made by "))
+	} else if a.MadeBy != "" {
 		kind, name := kindAndName(a.MadeBy)
 		hint := fmt.Sprintf("(holdfast why %s/%s -n %s)", kind, name, a.Object.Namespace)
 		paragraph(&b, "MADE BY", spaced(a.MadeBy), hint)
@@ -47,6 +66,18 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 	writeMissing(&b, a.MissingRights)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// absence says what it means that the object is not there.
+func (a ObjectAnswer) absence(o TextOptions) string {
+	if a.Retained == nil {
+		return "It is not on the cluster: not created yet, or gone."
+	}
+	line := "GONE: it was kept, and something else deleted it"
+	if a.Kustomization != nil && a.Kustomization.Runs != "" {
+		line += "; a revert to " + o.short(a.Kustomization.Runs) + " creates it again"
+	}
+	return line + "."
 }
 
 func (a ObjectAnswer) writeUsers(b *strings.Builder) {
@@ -111,7 +142,10 @@ func (a KustomizationAnswer) WriteText(w io.Writer, o TextOptions) error {
 	b.WriteString(a.sentence(o) + "\n")
 	a.writeRoot(&b, o)
 	a.writeCauses(&b, o)
+	a.writeSource(&b, o)
+	a.writeLosses(&b, o)
 	a.writeSafe(&b, o)
+	a.writeShared(&b)
 	if len(a.WaitingOnThis) > 0 {
 		paragraph(&b, "WAITING ON THIS", strings.Join(bounded(a.WaitingOnThis), ", "))
 	}
@@ -126,10 +160,15 @@ func (a KustomizationAnswer) WriteText(w io.Writer, o TextOptions) error {
 // sentence says how it is, and for how long.
 func (a KustomizationAnswer) sentence(o TextOptions) string {
 	k := a.Kustomization
-	line := k.Key() + " is " + k.State.lower()
+	line := k.Key() + " " + k.State.is()
 	switch k.State {
-	case NeedsConfirmation:
-		line = k.Key() + " " + k.State.lower()
+	case Paused:
+		if k.Runs != "" {
+			line += ", runs " + o.short(k.Runs)
+		}
+		if k.Wants != "" && k.Wants != k.Runs {
+			line += "; " + o.short(k.Wants) + " waits"
+		}
 	case Applying, Verifying, Pruning:
 		line += " " + o.short(k.Wants)
 	case Healthy:
@@ -142,8 +181,12 @@ func (a KustomizationAnswer) sentence(o TextOptions) string {
 	if k.Since != nil {
 		line += ": " + age(k.Since, o.Now) + " so far"
 	}
-	if k.Deadline != nil && k.Deadline.After(o.Now) {
-		line += ", gives up in " + k.Deadline.Sub(o.Now).Round(time.Second).String()
+	if k.Deadline != nil {
+		if left := k.Deadline.Sub(o.Now).Round(time.Second); left > 0 {
+			line += ", gives up in " + left.String()
+		} else {
+			line += ", gives up now"
+		}
 	}
 	return line + "."
 }
@@ -153,8 +196,11 @@ func (a KustomizationAnswer) writeRoot(b *strings.Builder, o TextOptions) {
 		return
 	}
 	root := a.Chain[len(a.Chain)-1] + " does not exist"
+	if len(a.Circle) > 0 {
+		root = "a circle of spec.dependsOn: " + circleText(a.Circle)
+	}
 	if a.Root != nil {
-		root = a.Root.Key() + " is " + a.Root.State.lower()
+		root = a.Root.Key() + " " + a.Root.State.is()
 		if a.Root.Why != "" {
 			root += ": " + o.short(a.Root.Why)
 		}
@@ -203,43 +249,4 @@ func (p PodTrouble) lines(o TextOptions) []string {
 		lines = append(lines, "    "+m)
 	}
 	return lines
-}
-
-func (a KustomizationAnswer) writeSafe(b *strings.Builder, o TextOptions) {
-	var lines []string
-	for _, s := range a.Safe {
-		line := fmt.Sprintf("%s: %s of the former revision ready, %d wanted", spaced(s.Workload), count(s.ReadyOldPods, "pod"), s.Wanted)
-		if runs := a.Kustomization.Runs; runs != "" {
-			line += "; they serve " + o.short(runs)
-		}
-		lines = append(lines, line)
-	}
-	for i, r := range a.Retained {
-		if i == maxListed {
-			lines = append(lines, fmt.Sprintf("and %d more", int(a.Kustomization.Kept)-maxListed))
-			break
-		}
-		line := fmt.Sprintf("%s (%s", nameOf(r.ID), r.Reason)
-		if a.Kustomization.State != Healthy {
-			line = "kept: " + line
-		}
-		if r.Until != "" {
-			line += ", until " + o.short(r.Until)
-		}
-		lines = append(lines, line+")")
-	}
-	title := "STILL SAFE"
-	if a.Kustomization.State == Healthy {
-		title = "KEPT FROM PRUNING"
-	}
-	if len(lines) > 0 {
-		paragraph(b, title, lines...)
-	}
-}
-
-func bounded(names []string) []string {
-	if len(names) <= maxListed {
-		return names
-	}
-	return append(append([]string{}, names[:maxListed]...), fmt.Sprintf("and %d more", len(names)-maxListed))
 }

@@ -40,6 +40,14 @@ func cut(s string, limit int) string {
 	return strings.TrimRight(string([]rune(s)[:limit-3]), " ") + "..."
 }
 
+// is writes a state as what is said of something: "is held", "needs confirmation".
+func (s State) is() string {
+	if s == NeedsConfirmation {
+		return s.lower()
+	}
+	return "is " + s.lower()
+}
+
 // lower writes a state in a sentence: NeedsConfirmation becomes "needs confirmation".
 func (s State) lower() string {
 	var b strings.Builder
