@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
@@ -34,7 +35,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	p.look(ctx, &facts)
 	facts = p.carryOut(ctx, facts)
 	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination
-	farewell := plan.Finalize(facts, p.plan, p.ks.DeletionTimestamp.Time, wait)
+	farewell := plan.Finalize(facts, p.plan, p.leavingSince(), wait)
 	if !farewell.MayGo(p.plan) {
 		return p.stay(ctx, farewell)
 	}
@@ -43,6 +44,18 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	}
 	p.tellLeft(append(names(farewell.Left), p.inventory.Unread()...), "each is kept for the reason given, or not understood")
 	return ctrl.Result{}, p.release(ctx)
+}
+
+// leavingSince is when the wait of a deletion began: when it was asked for, but not before this process first worked on it.
+// A controller that was down meanwhile has waited for nobody, and what it deletes now needs its time to end.
+func (p *pass) leavingSince() time.Time {
+	if p.mem.leaving.IsZero() {
+		p.mem.leaving = p.now
+	}
+	if asked := p.ks.DeletionTimestamp.Time; asked.After(p.mem.leaving) {
+		return asked
+	}
+	return p.mem.leaving
 }
 
 // farewellFacts are the facts of a deletion: all of the inventory is stale. What left the source while pruning was off is

@@ -24,6 +24,8 @@ type memory struct {
 	refused map[object.ID]plan.Refusal
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
+	// leaving is when its deletion was first worked on.
+	leaving time.Time
 	// fetchFailures counts failed downloads in a row.
 	fetchFailures int
 }
