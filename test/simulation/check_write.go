@@ -123,11 +123,11 @@ func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Un
 	if isKept(live) || leftWhileOff(ks, id) {
 		return true
 	}
-	if ks.DeletionTimestamp == nil || w.now.Before(ks.DeletionTimestamp.Add(ks.Spec.Timeout.Duration-time.Second)) {
+	// A process waits for others until the timeout, from when it began to; after that, what others need stays.
+	if ks.DeletionTimestamp == nil || w.now.Before(k.leaving.Add(ks.Spec.Timeout.Duration-time.Second)) {
 		return false
 	}
-	// After the timeout what others need stays.
-	if w.truth.users[id] > 0 || w.truth.lastFree[id] >= k.seen.started || plan.IsNamespace(id) || plan.IsDefinition(id) {
+	if w.truth.users[id] > 0 || w.truth.lastUsed[id] >= k.seen.started || plan.IsNamespace(id) || plan.IsDefinition(id) {
 		return true
 	}
 	for _, name := range w.names {

@@ -19,9 +19,9 @@ import (
 // date with every write.
 type truth struct {
 	// users counts, for each object, the running and startable things that name it; lastFree is the last step at which
-	// there was none.
-	users    map[object.ID]int
-	lastFree map[object.ID]int64
+	// there was none, lastUsed the last one at which there was one.
+	users              map[object.ID]int
+	lastFree, lastUsed map[object.ID]int64
 	// healthy is the last step at which a workload was seen to run a template as it should.
 	healthy map[object.ID]map[string]int64
 	// created and relabelled are the steps at which an object was made, and at which its owner labels last changed.
@@ -54,7 +54,7 @@ type version struct {
 
 func newTruth(*world) truth {
 	return truth{
-		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
+		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
 		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, left: map[types.UID]bool{}, versions: map[string][]version{},
 	}
@@ -155,6 +155,7 @@ func (w *world) countUsers(c modelcluster.Change) {
 	}
 	for _, id := range before {
 		t.users[id]--
+		t.lastUsed[id] = w.step
 	}
 }
 

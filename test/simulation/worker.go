@@ -62,6 +62,8 @@ type worker struct {
 	seen  sightings
 	// built is what the last build has.
 	built object.Set
+	// leaving is when the worker first began a pass over a Kustomization that is being deleted.
+	leaving time.Time
 }
 
 // fate is what becomes of a request.
@@ -106,6 +108,11 @@ var quiet = log.IntoContext(context.Background(), logr.Discard())
 // start begins a pass and runs it up to its first request.
 func (k *worker) start() {
 	k.running = true
+	if ks := k.world.kustomization(k.key.Name); ks == nil || ks.DeletionTimestamp == nil {
+		k.leaving = time.Time{}
+	} else if k.leaving.IsZero() {
+		k.leaving = k.world.now
+	}
 	k.seen = sightings{started: k.world.step, users: map[string]int64{}}
 	go func() {
 		defer func() {
