@@ -58,7 +58,7 @@ type RolloutPolicy struct {
 	// +optional
 	Retain RetainPolicy `json:"retain,omitempty"`
 
-	// OnFailure is Hold (the default: keep everything) or Rollback.
+	// OnFailure is Hold (the default: keep everything) or Rollback. Rollback is not supported yet: it is refused by name.
 	// +kubebuilder:validation:Enum=Hold;Rollback
 	// +optional
 	OnFailure string `json:"onFailure,omitempty"`
@@ -67,23 +67,25 @@ type RolloutPolicy struct {
 	// +optional
 	MaxPrune *intstr.IntOrString `json:"maxPrune,omitempty"`
 
-	// KeepRevisions is the number of healthy revisions stored for a rollback.
+	// KeepRevisions is the number of healthy revisions stored for a rollback. Not supported yet: anything but 0 is refused by
+	// name.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	KeepRevisions *int32 `json:"keepRevisions,omitempty"`
 
-	// Soak is how long a revision must stay healthy before it counts as the last healthy one.
+	// Soak is how long a revision must stay healthy before it counts as the last healthy one. Not supported yet: anything but
+	// 0s is refused by name.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
-	// RollbackOn is BadRelease (the default) or Any.
+	// RollbackOn is BadRelease (the default) or Any. Any is not supported yet: it is refused by name.
 	// +kubebuilder:validation:Enum=BadRelease;Any
 	// +optional
 	RollbackOn string `json:"rollbackOn,omitempty"`
 
-	// References are extra rules for how custom resources refer to objects.
+	// References are extra rules for how custom resources refer to objects. Not supported yet: they are refused by name.
 	// +optional
 	References []ReferenceRule `json:"references,omitempty"`
 }

@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer, keep bool) int {
 		return 1
 	}
 	if ctx.Err() != nil {
-		n.line("\nEnded from outside; everything is stopped and removed.")
+		n.line("\nStopped. Everything is removed.")
 	}
 	if !played {
 		return 1

@@ -73,7 +73,7 @@ func (n *narrator) command(line string, output []byte) {
 
 func (n *narrator) indent(text []byte) {
 	for line := range bytes.Lines(bytes.TrimRight(text, "\n")) {
-		n.line("    %s", bytes.TrimRight(line, "\n "))
+		n.line("%s", bytes.TrimRight(append([]byte("    "), line...), "\n "))
 	}
 }
 

@@ -232,5 +232,7 @@ func (s *stage) explainKept() {
 	s.say("%s/devcluster kubectl get kustomizations,pods,configmaps -A    # or your own kubectl", s.bin)
 	s.say("%s/holdfast status -A", s.bin)
 	s.say("git clone %s    # commit and push to release", s.git.URL(secondNamespace))
+	s.say("  to try: in shop.yaml, an image with the tag missing can't be pulled, and one with the tag crash exits; change GREETING,")
+	s.say("  too, in kustomization.yaml; push, and ask: %s/holdfast why %s -n %s", s.bin, appName, secondNamespace)
 	s.say("tail -f %s    # the log of holdfast", s.controllerLogPath())
 }

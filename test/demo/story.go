@@ -39,7 +39,7 @@ func play(ctx context.Context, s *stage) error {
 		return err
 	}
 	one := &act{stage: s, namespace: firstNamespace, rollout: "  rollout: {pruneOrder: AfterApply}\n"}
-	s.heading("ACT 1: prune right after the apply, as Flux does today")
+	s.heading("ACT 1: prune right after the apply, which is the order of Flux (here: pruneOrder: AfterApply)")
 	if err := s.act(ctx, "1", []step{
 		{"v1 goes out", one.releaseFirst},
 		{"v2 changes the config, and its image can't be pulled", one.releaseBrokenPruned},
