@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/inquiry"
@@ -42,11 +44,50 @@ func TestStatusAndWhyFollowARelease(t *testing.T) {
 	says(t, s.status(q), "Held", report.Short(r1), report.Short(r2), "Deployment "+s.namespace+"/web")
 	says(t, s.why(q, "web"), "is held", "ImagePull", missingImage, "2 pods of the former revision ready", first.Name, "push a fix")
 
+	says(t, s.why(q, "pod/"+s.somePod()), "was made by Deployment "+s.namespace+"/web, which Kustomization "+s.namespace+"/web has")
+	says(t, s.why(q, "gitrepository/"+sourceName), "SOURCE", "offers "+report.Short(r2), "FOLLOWED BY", s.namespace+"/web")
+
 	r3 := s.push(webApp("3", goodImage))
 	s.awaitReady("web", r3)
 	s.suspend("web")
 	says(t, s.status(q), "Paused")
 	says(t, s.why(q, "ks/web"), "is paused", `"suspend":false`)
+}
+
+// What was kept and then deleted by hand is not called safe, and without a verdict of the release the old pods are not
+// said to serve the broken revision.
+func TestWhyLooksWhetherTheKeptIsThere(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	h := runHoldfast(t, s.namespace)
+	r1 := s.push(webApp("1", goodImage))
+	s.follow()
+	s.deploy("web", func(ks *v1.Kustomization) { ks.Spec.Wait = false })
+	s.awaitReady("web", r1)
+	first := s.onlyConfigMap("1")
+	eventually(t, within, "the first revision is seen healthy", func(ctx context.Context) error {
+		ks, err := s.get(ctx, "web")
+		if err == nil && (ks.Status.Rollout == nil || ks.Status.Rollout.LastHealthy == nil) {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	r2 := s.push(webApp("2", missingImage))
+	s.awaitAttempt("web", r2)
+	s.awaitRetained("web", inventoryID(first), v1.RetainedAwaitingHealth)
+	q := newInquirer(t, env.Config)
+	eventually(t, within, "the old pods are told to serve the first revision", func(context.Context) error {
+		if text := s.why(q, "web"); !strings.Contains(text, "they serve "+report.Short(r1)) {
+			return errors.New(text)
+		}
+		return nil
+	})
+	h.stop(t) // it would take the object off the list
+	if err := kube.Delete(t.Context(), &first); err != nil {
+		t.Fatal(err)
+	}
+	says(t, s.why(q, "web"), "GONE: ConfigMap "+s.namespace+"/"+first.Name, "refer", "a revert to "+report.Short(r1)+" creates it again")
+	says(t, s.why(q, "cm/"+first.Name), "GONE", "USED BY", "ReplicaSet")
 }
 
 // A ConfigMap that a pod outside of the source uses is kept after the release, and why names the pod.
@@ -70,7 +111,7 @@ func TestWhyNamesTheUsersOfAKeptObject(t *testing.T) {
 	q := newInquirer(t, env.Config)
 	says(t, s.why(q, "cm/b"), "is kept by", "InUse", "Pod "+s.namespace+"/stranger", "nothing that runs refers to it")
 	says(t, s.why(q, "pod/stranger"), "is not managed by any Kustomization")
-	says(t, s.status(q), "Healthy", "1 object kept from pruning, none asks for you")
+	says(t, s.status(q), "Healthy", "1 object kept from pruning, none needs you")
 
 	answer, err := q.Why(t.Context(), "cm/b", s.namespace)
 	if err != nil {
@@ -138,6 +179,16 @@ func (s *scenario) readerOfKustomizations() *rest.Config {
 	config.Impersonate.UserName = s.namespace + "-reader"
 	config.Impersonate.Groups = []string{"system:authenticated"}
 	return config
+}
+
+// somePod is the name of a pod of the scenario.
+func (s *scenario) somePod() string {
+	s.t.Helper()
+	list := &corev1.PodList{}
+	if err := kube.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil || len(list.Items) == 0 {
+		s.t.Fatalf("no pod: %v", err)
+	}
+	return list.Items[0].Name
 }
 
 // suspend sets spec.suspend.
