@@ -44,6 +44,9 @@ type ApplyRequest struct {
 	Objects []*unstructured.Unstructured
 	// Force recreates objects whose immutable fields changed.
 	Force bool
+	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
+	// else has taken over.
+	Fence func(context.Context) error
 }
 
 // ApplyResult is what an apply did. It is valid together with an error, too.
@@ -62,8 +65,9 @@ func (r ApplyResult) Done() bool { return len(r.Pending) == 0 }
 // with the rest pending, when a stage is not in force yet; it returns every error of the stage that failed.
 func (e *Executor) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
 	var result ApplyResult
+	f := &fence{ask: req.Fence}
 	for _, stage := range e.stages(req.Objects) {
-		if err := e.applyStage(ctx, req, stage, &result); err != nil || !result.Done() {
+		if err := e.applyStage(ctx, req, stage, f, &result); err != nil || !result.Done() {
 			return result, err
 		}
 	}
@@ -71,7 +75,7 @@ func (e *Executor) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, er
 }
 
 // applyStage applies one stage and adds to the result.
-func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage, result *ApplyResult) error {
+func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage, f *fence, result *ApplyResult) error {
 	live, err := e.read(ctx, stage.objects)
 	if err != nil {
 		return err
@@ -84,8 +88,11 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 		}
 		ready = append(ready, obj.DeepCopy())
 	}
-	manager := e.manager(live)
+	manager := e.manager(live, f)
 	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds))
+	if f.err != nil {
+		return f.err
+	}
 	if err != nil {
 		return e.explain(ctx, req, ready, live, err, result)
 	}
@@ -171,8 +178,8 @@ func noKind(obj *unstructured.Unstructured) error {
 }
 
 // manager applies with what was read, so that its own reads can't fail unnoticed.
-func (e *Executor) manager(live liveObjects) *ssa.ResourceManager {
-	m := ssa.NewResourceManager(&primedClient{Client: e.Client, live: live}, nil, ssa.Owner{
+func (e *Executor) manager(live liveObjects, f *fence) *ssa.ResourceManager {
+	m := ssa.NewResourceManager(&primedClient{Client: e.Client, live: live, fence: f}, nil, ssa.Owner{
 		Field: v1.ApplyManager,
 		Group: v1.GroupVersion.Group,
 	})
@@ -192,7 +199,7 @@ func applyOptions(custom map[schema.GroupKind]struct{}) ssa.ApplyOptions {
 // explain turns the first error of a stage into all of them: a person who fixes a revision wants to know everything
 // that is wrong with it. Objects that may be recreated are, if their fault is that they can't be changed in place.
 func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
-	manager := e.manager(live)
+	manager := e.manager(live, nil)
 	var failures []error
 	recreated := false
 	for _, obj := range objects {
@@ -226,7 +233,8 @@ type liveObjects map[object.ID]*unstructured.Unstructured
 // primedClient answers reads of objects that were read before from what was read.
 type primedClient struct {
 	client.Client
-	live liveObjects
+	live  liveObjects
+	fence *fence
 }
 
 // Get returns the object as it was read, or NotFound if it was not there.

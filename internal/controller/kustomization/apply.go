@@ -2,6 +2,7 @@ package kustomization
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -60,7 +63,26 @@ func (p *pass) lost(err error) *outcome {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return &outcome{state: stateProgressing, err: errOvertaken}
 	}
-	return &outcome{state: stateProgressing, err: fmt.Errorf("write status: %w", err)}
+	switch {
+	case errors.Is(err, errStockCRD):
+		return p.failed(meta.ReconciliationFailedReason, err)
+	case !p.isTooLarge():
+		return &outcome{state: stateProgressing, err: fmt.Errorf("write status: %w", err)}
+	}
+	// What could not be stored must not be written again with the news about it, nor may the revision count as built.
+	objects := p.inventory.Len()
+	p.inventory, p.rollout = inventory.Decode(p.before.Status.Inventory), p.rolloutBefore()
+	return p.failed(meta.ReconciliationFailedReason, fmt.Errorf("the inventory of %d objects is too large to be stored: "+
+		"nothing of this revision is applied or pruned, split the Kustomization: %w", objects, err))
+}
+
+// largeStatus is the size from which on a status that could not be stored is taken for too large. The store of an API server
+// takes requests of 1.5 MiB by default.
+const largeStatus = 1 << 20
+
+func (p *pass) isTooLarge() bool {
+	content, err := json.Marshal(p.ks.Status)
+	return err == nil && len(content) > largeStatus
 }
 
 // errOvertaken says that the object was changed by someone else during the pass. The pass is repeated at once.
@@ -79,7 +101,11 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
 		Objects: p.built.Objects,
 		Force:   p.ks.Spec.Force,
+		Fence:   p.fence,
 	})
+	if errors.Is(err, errOvertaken) {
+		return &outcome{state: stateProgressing, err: errOvertaken}
+	}
 	if len(result.Changes) > 0 {
 		p.changed = true
 		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))
@@ -95,6 +121,20 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	p.mem.appliedAt = p.now
 	p.mem.nextApply = p.now.Add(p.interval())
 	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
+	return nil
+}
+
+// fence fails when the Kustomization is not the one any more that this pass recorded. A process that was stopped in the middle
+// of an apply, and overtaken by another one meanwhile, must not go on to write what the other has pruned.
+func (p *pass) fence(ctx context.Context) error {
+	current := &metav1.PartialObjectMetadata{}
+	current.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind))
+	if err := p.Reader.Get(ctx, keyOf(p.ks), current); err != nil {
+		return fmt.Errorf("read the Kustomization during the apply: %w", err)
+	}
+	if current.UID != p.ks.UID || current.ResourceVersion != p.ks.ResourceVersion {
+		return errOvertaken
+	}
 	return nil
 }
 

@@ -90,7 +90,9 @@ func (p *pass) stayAway(ctx context.Context, fields string) (ctrl.Result, error)
 	p.report(outcome{state: stateStalled, reason: v1.ReasonFieldNotSupported,
 		message: fmt.Sprintf("deletion waits: %s is not supported by this version of holdfast, so %d objects can't be deleted; "+
 			"set deletionPolicy: Orphan to leave them on the cluster", fields, p.inventory.Len())})
-	if err := p.writeStatus(ctx); err != nil && !apierrors.IsConflict(err) {
+	if err := p.writeStatus(ctx); apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
 	}
 	return ctrl.Result{}, nil

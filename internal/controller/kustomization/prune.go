@@ -124,11 +124,12 @@ func (p *pass) pruneWasOff() func(object.ID) bool {
 	off, listed := map[string]bool{}, map[string]bool{}
 	for _, r := range rollout.Retained {
 		listed[r.ID] = true
-		if r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff {
+		if isRemembered(r.Reason, r.Message) {
 			off[r.ID] = true
 		}
 	}
-	cut := int(rollout.RetainedCount) > len(rollout.Retained) && len(off) > 0
+	// They stand first in the list, so that it holds all of them if it holds anything else.
+	cut := int(rollout.RetainedCount) > len(rollout.Retained) && len(off) == len(rollout.Retained)
 	return func(id object.ID) bool { return off[id.Inventory()] || (cut && !listed[id.Inventory()]) }
 }
 

@@ -140,6 +140,9 @@ func (p *pass) finish(ctx context.Context, out outcome) (ctrl.Result, error) {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 		}
+		if errors.Is(err, errStockCRD) {
+			p.emit(ctx, out)
+		}
 		return ctrl.Result{}, errors.Join(fmt.Errorf("write status: %w", err), out.err)
 	}
 	if p.planned {
@@ -182,7 +185,14 @@ func (p *pass) periodic(look time.Duration) time.Duration {
 	return look
 }
 
+// never is the time to an apply that an interval of zero does not ask for. As in Flux, such a Kustomization is looked at when
+// something changes.
+const never = 100 * 365 * 24 * time.Hour
+
 // interval is the time to the next apply without a change, spread over the jitter.
 func (p *pass) interval() time.Duration {
+	if p.ks.Spec.Interval.Duration <= 0 {
+		return never
+	}
 	return jitter.JitteredIntervalDuration(p.ks.Spec.Interval.Duration)
 }

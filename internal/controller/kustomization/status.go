@@ -2,6 +2,7 @@ package kustomization
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,9 +41,16 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		return err
 	}
 	p.ks.ResourceVersion = after.ResourceVersion
+	if p.ks.Status.Rollout != nil && after.Status.Rollout == nil {
+		return errStockCRD
+	}
 	p.before = p.ks.DeepCopy()
 	return nil
 }
+
+// errStockCRD says that the API server drops what has to be remembered. Without it nothing may be applied or pruned.
+var errStockCRD = errors.New("the served Kustomization CRD has no status.rollout, so nothing can be remembered: " +
+	"another installation replaced it; nothing is applied or pruned until `holdfast install --crds-only` was run")
 
 // verdict is the outcome of a pass that came to the end of its steps.
 func (p *pass) verdict() outcome {
@@ -66,6 +74,9 @@ func (p *pass) verdict() outcome {
 }
 
 func (p *pass) untilNextApply() time.Duration {
+	if p.ks.Spec.Interval.Duration <= 0 {
+		return 0
+	}
 	if len(p.plan.Drop) > 0 && len(p.built.Objects) == 0 && p.inventory.Len() == 0 {
 		return pendingLook // emptied by a confirmation: what was held back until now is a release like any other
 	}
@@ -222,7 +233,7 @@ func (p *pass) reportRetained() {
 	p.rollout.Retained = nil
 	p.rollout.RetainedCount = int32(len(p.plan.Retain)) //nolint:gosec // an inventory never holds 2^31 objects
 	size := 0
-	for _, r := range p.plan.Retain {
+	for _, r := range rememberedFirst(p.plan.Retain) {
 		entry := retained(r, since[r.ID.Inventory()], p.now)
 		size += len(entry.ID) + len(entry.Message) + len(entry.Until) + len(strings.Join(entry.Users, ""))
 		if len(p.rollout.Retained) == maxRetained || size > maxRetainedBytes {
@@ -231,6 +242,27 @@ func (p *pass) reportRetained() {
 		p.rollout.Retained = append(p.rollout.Retained, entry)
 	}
 	p.reportPending()
+}
+
+// rememberedFirst puts first what only this list remembers: that an object left while pruning was off. Where the list is
+// cut, it is cut behind them.
+func rememberedFirst(retain []plan.Retention) []plan.Retention {
+	ordered := slices.Clone(retain)
+	slices.SortStableFunc(ordered, func(a, b plan.Retention) int {
+		switch remembered, other := isRemembered(a.Reason, a.Message), isRemembered(b.Reason, b.Message); {
+		case remembered == other:
+			return 0
+		case remembered:
+			return -1
+		}
+		return 1
+	})
+	return ordered
+}
+
+// isRemembered tells whether the entry says that an object left while pruning was off.
+func isRemembered(reason v1.RetentionReason, message string) bool {
+	return reason == v1.RetainedPruneOff || message == plan.LeftWhilePruneOff
 }
 
 func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedObject {

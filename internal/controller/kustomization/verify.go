@@ -2,9 +2,11 @@ package kustomization
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -25,12 +27,26 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	}
 	overall := health.Fold(p.Observer.Health(ctx, p.checks(), p.now), !p.NoFailFast)
 	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.timeout())
-	p.rollout.Culprits = culprits(overall)
 	p.healthText = overall.TimeoutText()
 	if overall.Status == health.Failed {
 		p.healthText = overall.StalledText()
 	}
+	p.tellCulprits(culprits(overall))
 	return nil
+}
+
+// tellCulprits writes down what keeps the build from being healthy. While the same objects do, in the same phase, what was said
+// about them stays: a pod that crashes and starts again all the time is one fact, not one every few seconds.
+func (p *pass) tellCulprits(now []v1.Culprit) {
+	was := p.rolloutBefore()
+	sameID := func(a, b v1.Culprit) bool { return a.ID == b.ID }
+	if was.Phase != p.rollout.Phase || !slices.EqualFunc(was.Culprits, now, sameID) {
+		p.rollout.Culprits = now
+		return
+	}
+	if said := conditions.Get(p.start, healthyCondition); said != nil && said.Reason == fluxmeta.HealthCheckFailedReason {
+		p.healthText = said.Message
+	}
 }
 
 func verdictOf(s health.Status) plan.Verdict {
