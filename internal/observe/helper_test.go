@@ -38,6 +38,9 @@ func (s *served) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRe
 	return nil, lists, s.err
 }
 
+// scopes are the scopes of kinds that are cluster-scoped and of those that are not.
+var scopes = map[bool]meta.RESTScope{true: meta.RESTScopeRoot, false: meta.RESTScopeNamespace}
+
 func mapperOf(kinds ...schema.GroupVersionKind) meta.RESTMapper {
 	var versions []schema.GroupVersion
 	for _, k := range kinds {
@@ -45,7 +48,7 @@ func mapperOf(kinds ...schema.GroupVersionKind) meta.RESTMapper {
 	}
 	m := meta.NewDefaultRESTMapper(versions)
 	for _, k := range kinds {
-		m.Add(k, meta.RESTScopeNamespace)
+		m.Add(k, scopes[k == crdKind])
 	}
 	return m
 }

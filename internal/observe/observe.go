@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
+	"github.com/holdfast-gitops/holdfast/internal/scope"
 )
 
 // Observer reads the cluster with the rights of its client, and never from a cache.
@@ -50,6 +51,13 @@ func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, inter
 	if err != nil {
 		return plan.Observation{Why: fmt.Sprintf("find the API of %s: %v", id.GroupKind(), err)}
 	}
+	if scope.IsNamespaced(mapping) && id.Namespace == "" {
+		// Recorded before its manifest was refused. No object can have this identity.
+		return plan.Observation{Presence: plan.Absent}
+	}
+	if problem := id.Unaddressable(); problem != "" {
+		return plan.Observation{Why: problem}
+	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(mapping.GroupVersionKind)
 	err = o.Reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, obj)
@@ -61,6 +69,10 @@ func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, inter
 		return o.unservedKind(id.GroupKind(), now, interval)
 	case err != nil:
 		return plan.Observation{Why: err.Error()}
+	case obj.GetNamespace() != id.Namespace || obj.GetName() != id.Name || obj.GroupVersionKind().GroupKind() != id.GroupKind():
+		// What is seen here proves what may be deleted; of another object it would prove the wrong thing.
+		return plan.Observation{Why: fmt.Sprintf("asked for %s, the API server answered with %s",
+			id, object.ID{Kind: obj.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})}
 	}
 	o.noteServed(id.GroupKind())
 	return observation(obj)

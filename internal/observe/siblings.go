@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/scope"
 )
 
 // Siblings lists the other Kustomizations of the whole cluster. Whatever the controller itself is limited to, an object may
@@ -24,7 +25,7 @@ func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization) plan.Sibl
 		}
 		for i := range list.Items {
 			if list.Items[i].UID != ks.UID {
-				out.List = append(out.List, sibling(&list.Items[i], ks))
+				out.List = append(out.List, o.sibling(&list.Items[i], ks))
 			}
 		}
 		if list.GetContinue() == "" {
@@ -33,7 +34,7 @@ func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization) plan.Sibl
 	}
 }
 
-func sibling(other, ks *v1.Kustomization) plan.Sibling {
+func (o *Observer) sibling(other, ks *v1.Kustomization) plan.Sibling {
 	s := plan.Sibling{
 		Owner:      plan.Owner{Name: other.Name, Namespace: other.Namespace},
 		SameSource: sourceOf(other) == sourceOf(ks),
@@ -41,7 +42,7 @@ func sibling(other, ks *v1.Kustomization) plan.Sibling {
 		Inventory:  object.Set{},
 	}
 	for _, e := range inventory.Decode(other.Status.Inventory).Entries() {
-		s.Inventory[e.ID] = struct{}{}
+		s.Inventory[scope.Canonical(e.ID, o.Mapper)] = struct{}{}
 	}
 	if r := other.Status.Rollout; r != nil && r.Wanted != nil {
 		s.BuiltRevision = r.Wanted.Revision
