@@ -16,7 +16,10 @@ The flags are those of Flux's kustomize-controller with the same defaults, and t
 source-controller. A flag or feature gate that is not supported yet ends the start with exit code 64 when it is set to
 something else than its default.
 
-Environment: RUNTIME_NAMESPACE is the namespace of the controller (otherwise that of --namespace);
+It listens on three ports, on all interfaces unless the flags name one: artifacts (--storage-addr), metrics and pprof
+(--metrics-addr), health (--health-addr). On your own machine: --storage-addr=127.0.0.1:9090 and so on.
+
+Environment: RUNTIME_NAMESPACE is the namespace of the controller (otherwise that of --namespace, else flux-system);
 SOURCE_CONTROLLER_LOCALHOST replaces the host of artifact URLs.`
 
 const runExamples = `  # On this machine, against the current kubeconfig context

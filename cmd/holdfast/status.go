@@ -13,7 +13,8 @@ import (
 
 const statusHelp = `Shows a line for each Kustomization: its state, the revision that runs and the one that is wanted, since when it is so,
 how many objects are kept from pruning, and why it is not healthy. What needs a person comes first; those that wait for
-another one stand under it. Below are the sources.
+another one stand under it. Below are the sources. RUNS is the last revision that was seen healthy, which the ready pods serve;
+WANTS is what the source offers.
 
 States: NeedsConfirmation, Held (failed, everything is kept), Refused (the build, the spec or the API server said no),
 Waiting (for a source or a dependency), Applying, Verifying, Pruning, Paused (suspended), Deleting, Healthy.

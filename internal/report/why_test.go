@@ -218,3 +218,20 @@ func TestStatusSaysWhereItLooked(t *testing.T) {
 	says(t, textOf(t, report.Status{Where: "team"}), "No Kustomizations in namespace team; -A looks in all.")
 	says(t, textOf(t, report.Status{}), "No Kustomizations in any namespace.")
 }
+
+// The last moment of a verification was told as "gives up in 0s".
+func TestADeadlineThatIsReachedIsNoDuration(t *testing.T) {
+	k := shop()
+	for left, want := range map[time.Duration]string{90 * time.Second: "gives up in 1m30s.", 100 * time.Millisecond: "gives up now.", -time.Second: "gives up now."} {
+		k.Status.Rollout.Deadline = &metav1.Time{Time: now.Add(left)}
+		says(t, textOf(t, report.KustomizationAnswerOf(report.SeenKustomization{Kustomization: &k})), want)
+	}
+}
+
+// "is needs confirmation" is no sentence.
+func TestAStateFitsIntoASentence(t *testing.T) {
+	k := asking()
+	says(t, textOf(t, report.ObjectAnswerOf(report.SeenObject{ID: cm("old"), Exists: true, Meta: labelled("team/reports")},
+		[]v1.Kustomization{func() v1.Kustomization { owns("team_old__ConfigMap")(&k); return k }()}, nil, true, nil)),
+		"team/reports needs confirmation, wants")
+}
