@@ -9,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/scope"
 )
 
 // DeleteOutcome is what became of one deletion.
@@ -48,6 +50,9 @@ func (e *Executor) deleteOne(ctx context.Context, d plan.Deletion, mapper meta.R
 	if err != nil {
 		return Deleted{Deletion: d, Err: fmt.Errorf("delete %s: find its API: %w", d.ID, err)}
 	}
+	if problem := misaddressed(d.ID, mapping); problem != "" {
+		return Deleted{Deletion: d, Err: fmt.Errorf("%s delete failed: %s", d.ID, problem)}
+	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(mapping.GroupVersionKind)
 	obj.SetNamespace(d.ID.Namespace)
@@ -63,4 +68,13 @@ func (e *Executor) deleteOne(ctx context.Context, d plan.Deletion, mapper meta.R
 		return Deleted{Deletion: d, Outcome: DeleteStale}
 	}
 	return Deleted{Deletion: d, Err: fmt.Errorf("%s delete failed: %w", d.ID, err)}
+}
+
+// misaddressed says why a request for the object would be one for another; empty when it would not. The client writes name
+// and namespace into the URL as they are, and leaves the namespace of a cluster-scoped kind out.
+func misaddressed(id object.ID, mapping *meta.RESTMapping) string {
+	if namespaced := scope.IsNamespaced(mapping); namespaced != (id.Namespace != "") {
+		return fmt.Sprintf("namespace %q of a kind that is of scope %s", id.Namespace, mapping.Scope.Name())
+	}
+	return id.Unaddressable()
 }

@@ -127,6 +127,17 @@ func (inv Inventory) Stale(desired object.Set) []Entry {
 	return stale
 }
 
+// Canonical returns the inventory with every identity replaced by what the function makes of it.
+func (inv Inventory) Canonical(canonical func(object.ID) object.ID) Inventory {
+	entries := inv.Entries()
+	for i := range entries {
+		entries[i].ID = canonical(entries[i].ID)
+	}
+	out := Of(entries...)
+	out.unread = inv.unread
+	return out
+}
+
 // Without returns the inventory less the given objects.
 func (inv Inventory) Without(gone object.Set) Inventory {
 	out := Of(slices.DeleteFunc(inv.Entries(), func(e Entry) bool { return gone.Has(e.ID) })...)

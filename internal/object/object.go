@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -78,8 +79,22 @@ func ParseInventory(s string) (ID, error) {
 	if name == "" || kind == "" {
 		return ID{}, bad
 	}
-	name = strings.ReplaceAll(name, colonReplacement, ":")
-	return ID{Group: group, Kind: kind, Namespace: namespace, Name: name}, nil
+	id := ID{Group: group, Kind: kind, Namespace: namespace, Name: strings.ReplaceAll(name, colonReplacement, ":")}
+	if problem := id.Unaddressable(); problem != "" {
+		return ID{}, fmt.Errorf("inventory id %q: %s", s, problem)
+	}
+	return id, nil
+}
+
+// Unaddressable says why no object can have the identity, as its name or namespace can't be a part of a URL; empty when one
+// can. A name such as "../configmaps/c" would make a request for one object a request for another.
+func (id ID) Unaddressable() string {
+	for _, part := range []struct{ field, value string }{{"namespace", id.Namespace}, {"name", id.Name}} {
+		if problems := path.IsValidPathSegmentName(part.value); len(problems) > 0 {
+			return fmt.Sprintf("%s %q %s", part.field, part.value, strings.Join(problems, ", "))
+		}
+	}
+	return ""
 }
 
 // Compare is a total order over identities: by group, kind, namespace, then name.

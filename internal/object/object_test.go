@@ -41,7 +41,8 @@ func TestInventoryForm(t *testing.T) {
 }
 
 func TestParseInventoryRefuses(t *testing.T) {
-	for _, s := range []string{"", "_", "__", "___", "a", "a_b", "a_b_c", "ns__apps_Deployment", "ns_name_apps_", "no separator"} {
+	for _, s := range []string{"", "_", "__", "___", "a", "a_b", "a_b_c", "ns__apps_Deployment", "ns_name_apps_", "no separator",
+		"ns_../configmaps/c__ConfigMap", "ns_a/b__ConfigMap", "ns_..__ConfigMap", "ns_a%2fb__ConfigMap", "../x_c__ConfigMap"} {
 		if id, err := object.ParseInventory(s); err == nil {
 			t.Errorf("%q is read as %+v", s, id)
 		} else if !strings.Contains(err.Error(), `"`+s+`"`) {
@@ -95,7 +96,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 		if a.IsRecordable() && b.IsRecordable() && a != b && a.Inventory() == b.Inventory() {
 			t.Fatalf("%+v and %+v are both written as %s", a, b, a.Inventory())
 		}
-		if strings.Count(a.Name, "_") <= 0 && !a.IsRecordable() {
+		if strings.Count(a.Name, "_") <= 0 && a.Unaddressable() == "" && !a.IsRecordable() {
 			t.Fatalf("%+v has no underscore and is not recordable", a)
 		}
 	})

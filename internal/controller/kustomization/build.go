@@ -64,17 +64,6 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	return &result, nil
 }
 
-// recordable refuses objects that the inventory can't hold: what can't be recorded would never be pruned.
-func recordable(objects []*unstructured.Unstructured) error {
-	for _, obj := range objects {
-		if id := object.IDOf(obj); !id.IsRecordable() {
-			return fmt.Errorf("%s: the inventory can't tell the name %q from another one, since it writes a colon as two underscores: rename it",
-				id, id.Name)
-		}
-	}
-	return nil
-}
-
 // The back-off of a download that failed for reasons that may pass. It is short, since a new revision waits behind it.
 const (
 	fetchBackoff    = time.Second

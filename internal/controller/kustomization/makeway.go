@@ -16,7 +16,7 @@ const timingInterval = 10 * time.Second
 // makeWay deletes what is to go before its successor is applied (holdfast.dev/prune: Immediate), and ends the pass while that
 // is on its way out. What is kept for another reason does not stop the apply.
 func (p *pass) makeWay(ctx context.Context) *outcome {
-	if p.isApplied() || len(p.inventory.Stale(p.desired())) == 0 {
+	if p.isApplied() || len(p.stale()) == 0 {
 		return nil
 	}
 	facts, overtaken, err := p.facts(ctx, false)
@@ -43,7 +43,7 @@ func (p *pass) toObserve(f plan.Facts) object.Set {
 	need := object.NewSet(plan.NeedObservation(f)...)
 	due := !f.Build.Applied || p.now.Sub(p.mem.timingAt) >= timingInterval
 	waiting := map[string]bool{}
-	for _, r := range p.rolloutBefore().Retained {
+	for _, r := range p.retainedBefore() {
 		waiting[r.ID] = r.Reason == v1.RetainedAwaitingHealth
 	}
 	for _, id := range plan.NeedTiming(f) {

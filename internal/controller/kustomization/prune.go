@@ -44,7 +44,7 @@ func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 
 // holdAll makes the plan of a pass that ended before its objects were applied in full: nothing is pruned.
 func (p *pass) holdAll() {
-	facts := p.knownFacts(p.inventory.Stale(p.desired()))
+	facts := p.knownFacts(p.stale())
 	facts.Build = plan.Build{Revision: p.revision(), Newest: p.revision(), Desired: p.desired()}
 	p.plan, p.planned = plan.Prune(facts), true
 }
@@ -52,7 +52,7 @@ func (p *pass) holdAll() {
 // facts gathers what the plan depends on. The source and the Kustomization are read once more if anything may be
 // deleted: a newer revision or spec makes this build no proof any more (overtaken).
 func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken bool, err error) {
-	f = p.knownFacts(p.inventory.Stale(p.desired()))
+	f = p.knownFacts(p.stale())
 	f.Build = plan.Build{
 		Revision:      p.revision(),
 		Newest:        p.revision(),
@@ -101,7 +101,7 @@ func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
 		Policy: p.policy(),
 	}
 	pruneWasOff := p.pruneWasOff()
-	was := p.rolloutBefore().Retained
+	was := p.retainedBefore()
 	confirmed := plan.Confirmed(was, p.ks.GetAnnotations()[v1.AnnotationConfirmPrune])
 	lingering := plan.Lingering(was)
 	for _, e := range stale {
@@ -122,7 +122,7 @@ func (p *pass) pruneWasOff() func(object.ID) bool {
 		return func(object.ID) bool { return false }
 	}
 	off, listed := map[string]bool{}, map[string]bool{}
-	for _, r := range rollout.Retained {
+	for _, r := range p.retainedBefore() {
 		listed[r.ID] = true
 		if isRemembered(r.Reason, r.Message) {
 			off[r.ID] = true

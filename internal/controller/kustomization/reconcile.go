@@ -94,7 +94,7 @@ func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {
 		ks:         ks,
 		mem:        r.memories.of(keyOf(ks), ks.UID),
 		now:        r.Now(),
-		inventory:  inventory.Decode(ks.Status.Inventory),
+		inventory:  inventory.Decode(ks.Status.Inventory).Canonical(r.canonical),
 	}
 	p.asked = isAsked(ks)
 	if ks.Status.Rollout != nil {
