@@ -131,7 +131,28 @@ func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Un
 		return true
 	}
 	for _, name := range w.names {
-		if other := w.kustomization(name); other != nil && name != ks.Name && inventoryOf(other).Has(id) {
+		if name != ks.Name && w.mayTake(k, name, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayTake tells whether another Kustomization has the object in its inventory, or follows the same source and did not build
+// all of it while the pass went on, so that nobody knows whether it wants the object.
+func (w *world) mayTake(k *worker, name string, id object.ID) bool {
+	for _, other := range w.since(name, k.seen.started) {
+		if other == nil {
+			continue
+		}
+		if inventoryOf(other).Has(id) {
+			return true
+		}
+		built := ""
+		if r := other.Status.Rollout; r != nil && r.Wanted != nil {
+			built = r.Wanted.Revision
+		}
+		if w.sourceFor(name) == w.sourceFor(k.key.Name) && built != w.sourceFor(name).newest().revision {
 			return true
 		}
 	}

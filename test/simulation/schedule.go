@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,9 +26,9 @@ func (w *world) advance() {
 	})
 	n := w.rng.IntN(100)
 	switch {
-	case n < 2:
-		w.happen()
 	case n < 3:
+		w.happen()
+	case n < 4:
 		w.disturb()
 	case n < 24:
 		if done := w.cluster.Work(w.rng.Uint64()); done != "" {
@@ -213,15 +214,23 @@ func (w *world) removeKustomization() string {
 
 // touchObject is a person at an object of the cluster, ours or not.
 func (w *world) touchObject() string {
-	var all []object.ID
+	var all, stale []object.ID
 	w.cluster.All(func(u *unstructured.Unstructured) {
-		id := object.IDOf(u)
-		if ownerOf(u) != "" && id.Kind != "Pod" && id.Kind != "ReplicaSet" {
-			all = append(all, id)
+		id, owner := object.IDOf(u), ownerOf(u)
+		if owner == "" || id.Kind == "Pod" || id.Kind == "ReplicaSet" {
+			return
+		}
+		all = append(all, id)
+		name := strings.TrimPrefix(owner, fluxNamespace+"/")
+		if !w.rendered(w.sourceFor(name).newest().digest, "./"+name).ids.Has(id) {
+			stale = append(stale, id)
 		}
 	})
 	if len(all) == 0 {
 		return ""
+	}
+	if len(stale) > 0 && chance(w.rng, 2) {
+		all = stale // where it hurts
 	}
 	id := pick(w.rng, all)
 	annotate := func(key, value string) string {

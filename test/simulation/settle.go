@@ -192,10 +192,14 @@ func (w *world) mayStay(ks *v1.Kustomization, r render, id object.ID) bool {
 	return inside
 }
 
-// checkRepeatable: two more passes of each Kustomization write nothing.
+// checkRepeatable: two more passes of each Kustomization write nothing, once an interval has corrected what was changed by
+// hand since the last apply.
 func (w *world) checkRepeatable() {
-	writes := w.truth.writes
-	for range 2 {
+	writes := 0
+	for round := range 3 {
+		if round == 1 {
+			writes = w.truth.writes
+		}
 		w.now = w.now.Add(11 * time.Minute)
 		for range maxSettleSteps {
 			if !w.calmStep() || w.violation != nil {
