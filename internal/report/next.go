@@ -98,7 +98,7 @@ var remedies = []remedy{
 		return "that field can't be changed in place; to delete the object and create it anew, set spec.force: true, " +
 			"or on that object alone the annotation kustomize.toolkit.fluxcd.io/force: enabled"
 	}},
-	{regexp.MustCompile(`no matches for kind "([^"]+)"`), func(_ *v1.Kustomization, m []string) string {
+	{regexp.MustCompile(`(?:no matches for|serves no) kind "?(\w+)`), func(_ *v1.Kustomization, m []string) string {
 		return fmt.Sprintf("the cluster does not serve kind %s: correct its apiVersion, or install its CRD, in the source or by a Kustomization in spec.dependsOn", m[1])
 	}},
 	{regexp.MustCompile(`(?i)patch`), func(ks *v1.Kustomization, _ []string) string {

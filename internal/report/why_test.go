@@ -143,7 +143,7 @@ func TestNextFitsTheCause(t *testing.T) {
 		"immutable": {says: "kustomize.toolkit.fluxcd.io/force: enabled", changes: []func(*v1.Kustomization){
 			refused("ReconciliationFailed", "Deployment/a/b dry-run failed (Invalid): spec.selector: field is immutable")}},
 		"kind": {says: "does not serve kind Widget", changes: []func(*v1.Kustomization){
-			refused("ReconciliationFailed", `Widget/a/b dry-run failed: no matches for kind "Widget" in version "example.com/v1"`)}},
+			refused("ReconciliationFailed", "Widget/a/b: the cluster serves no kind Widget in example.com/v1: check apiVersion and kind")}},
 		"source kind": {says: "use a GitRepository", changes: []func(*v1.Kustomization){
 			refused(v1.ReasonFieldNotSupported, `spec.sourceRef.kind "OCIRepository": not supported`), stalled(v1.ReasonFieldNotSupported)}},
 		"something else": {says: "push a fix", changes: []func(*v1.Kustomization){refused("BuildFailed", "wrong")}},

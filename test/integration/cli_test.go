@@ -123,6 +123,47 @@ func TestWhyNamesTheUsersOfAKeptObject(t *testing.T) {
 	}
 }
 
+// What helps is read from the words of the API server and of the build: they are the real ones here.
+func TestWhyFindsTheStepThatHelps(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	runHoldfast(t, s.namespace)
+	r1 := s.push(webApp("1", goodImage))
+	s.follow()
+	s.deploy("web")
+	s.awaitReady("web", r1)
+	q := newInquirer(t, env.Config)
+	s.deploy("lost", func(ks *v1.Kustomization) { ks.Spec.TargetNamespace = "no-such-place" })
+	s.awaitCondition("lost", "Ready", metav1.ConditionFalse, "ReconciliationFailed")
+	says(t, s.why(q, "lost"), "create the namespace (kubectl create namespace no-such-place)")
+	immutable := webApp("1", goodImage)
+	for name, content := range immutable {
+		immutable[name] = strings.ReplaceAll(content, "matchLabels: {app: web}", "matchLabels: {app: web, tier: front}")
+		immutable[name] = strings.ReplaceAll(immutable[name], "labels: {app: web}", "labels: {app: web, tier: front}")
+	}
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		says  []string
+	}{
+		{name: "kind", says: []string{"does not serve kind Widget"}, files: map[string]string{
+			"a.yaml": "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n"}},
+		{name: "immutable", says: []string{"spec.force: true", "pods ready"}, files: immutable},
+	} {
+		revision := s.push(test.files)
+		s.awaitAttempt("web", revision)
+		eventually(t, within, "why names the step for "+test.name, func(context.Context) error {
+			text := s.why(q, "web")
+			for _, part := range test.says {
+				if !strings.Contains(text, part) {
+					return errors.New(text)
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // Questions that can't be answered say why, with the exit code for it.
 func TestWhyRefusesWhatIsNotThere(t *testing.T) {
 	t.Parallel()
