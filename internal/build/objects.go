@@ -62,7 +62,7 @@ func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error)
 	if isConfig(u) {
 		return nil, nil
 	}
-	if !u.IsList() {
+	if !isList(u) {
 		return []*unstructured.Unstructured{u}, nil
 	}
 	var objects []*unstructured.Unstructured
@@ -76,6 +76,12 @@ func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error)
 		return err
 	})
 	return objects, err
+}
+
+// isList tells whether an object stands for others. A custom resource may have a field "items" of its own; only kinds of lists
+// have the name of one.
+func isList(u *unstructured.Unstructured) bool {
+	return strings.HasSuffix(u.GetKind(), "List") && u.IsList()
 }
 
 // isConfig tells kustomize's own kinds, which no API server knows.
