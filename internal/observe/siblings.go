@@ -39,6 +39,7 @@ func (o *Observer) sibling(other, ks *v1.Kustomization) plan.Sibling {
 		Owner:      plan.Owner{Name: other.Name, Namespace: other.Namespace},
 		SameSource: sourceOf(other) == sourceOf(ks),
 		Suspended:  other.Spec.Suspend,
+		Deleting:   other.DeletionTimestamp != nil,
 		Inventory:  object.Set{},
 	}
 	for _, e := range inventory.Decode(other.Status.Inventory).Entries() {
@@ -46,6 +47,7 @@ func (o *Observer) sibling(other, ks *v1.Kustomization) plan.Sibling {
 	}
 	if r := other.Status.Rollout; r != nil && r.Wanted != nil {
 		s.BuiltRevision = r.Wanted.Revision
+		s.SpecPending = r.WantedGeneration != other.Generation
 	}
 	return s
 }

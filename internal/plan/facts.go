@@ -34,6 +34,11 @@ type Owner struct {
 	ControllerNamespace string
 }
 
+// is tells whether an object is this very Kustomization.
+func (o Owner) is(id object.ID) bool {
+	return id == object.ID{Group: v1.GroupVersion.Group, Kind: "Kustomization", Namespace: o.Namespace, Name: o.Name}
+}
+
 // Policy is the part of the spec that bears on deletion.
 type Policy struct {
 	// Prune is spec.prune, or what the deletion policy makes of it while finalizing.
@@ -57,7 +62,7 @@ type Build struct {
 	// Revision is the source revision that was built.
 	Revision string
 	// Newest is the newest revision that the source has; while it differs from Revision nothing is deleted, since
-	// the newest may have the object again.
+	// the newest may have the object again. While finalizing it is what siblings are to have built; empty if not known.
 	Newest string
 	// Desired are the objects of the build. Objects that are skipped by the apply are desired too.
 	Desired object.Set

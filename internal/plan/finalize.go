@@ -20,14 +20,6 @@ type Farewell struct {
 // MayGo tells whether nothing has to be waited for.
 func (f Farewell) MayGo(p Plan) bool { return len(f.Blocking) == 0 && len(p.Delete) == 0 }
 
-// neededByOthers are the reasons to keep an object for the sake of others, which a deletion waits for until its timeout.
-var neededByOthers = map[v1.RetentionReason]bool{
-	v1.RetainedInUse:           true,
-	v1.RetainedRevisionHistory: true,
-	v1.RetainedProtected:       true,
-	v1.RetainedMovedElsewhere:  true,
-}
-
 // Finalize decides which of the retained objects keep a Kustomization from going, at the deletion time and with the
 // timeout of its spec. Deletions that were accepted need no further care, unless the deletion policy waits for them. What
 // others still use, or what needs others to be gone, is waited for until the timeout, and then left on the cluster rather
@@ -44,6 +36,8 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 	for _, r := range p.Retain {
 		onItsWay := r.Reason == v1.RetainedTerminating && leaving.Has(r.ID)
 		switch {
+		case f.Owner.is(r.ID):
+			// It is the one that goes: waiting for it would be waiting for ever.
 		case onItsWay && !waitForTermination:
 			// Accepted; the API server finishes it without us.
 		case onItsWay && timedOut:

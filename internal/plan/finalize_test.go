@@ -17,6 +17,7 @@ func TestFinalize(t *testing.T) {
 	unread := plan.Stale{ID: id("ConfigMap/a/x"), Seen: plan.Observation{Why: "forbidden"}}
 	refused := with(free("ConfigMap/a/x"), func(s *plan.Stale) { s.Refused = &plan.Refusal{At: now, Message: "no"} })
 	past := with(free("ConfigMap/a/x"), func(s *plan.Stale) { s.Use.Past = []string{"ReplicaSet/a/r"} })
+	self := with(free("Kustomization.kustomize.toolkit.fluxcd.io/flux-system/shop"), func(s *plan.Stale) { s.Seen.DeletedAt = now })
 	tests := map[string]struct {
 		stale        []plan.Stale
 		since        time.Duration
@@ -44,6 +45,9 @@ func TestFinalize(t *testing.T) {
 		"own namespace":           {stale: []plan.Stale{free("Namespace/flux-system")}, since: early, wantMayGo: true, wantLeft: reasons(v1.RetainedProtected)},
 		"namespace with contents": {stale: []plan.Stale{free("Namespace/a"), inUse}, since: early, wantBlocking: reasons(v1.RetainedInUse, v1.RetainedProtected)},
 		"the same at the timeout": {stale: []plan.Stale{free("Namespace/a"), inUse}, since: late, wantMayGo: true, wantLeft: reasons(v1.RetainedInUse, v1.RetainedProtected)},
+		"itself":                  {stale: []plan.Stale{self}, since: early, wantMayGo: true},
+		"itself, awaited":         {stale: []plan.Stale{self}, since: early, wait: true, wantMayGo: true},
+		"itself, and others":      {stale: []plan.Stale{self, inUse}, since: early, wantBlocking: reasons(v1.RetainedInUse)},
 		// A name that begins like a system namespace makes a definition none: its custom resources may be gone soon.
 		"a definition with resources": {stale: []plan.Stale{definition}, since: early, wantBlocking: reasons(v1.RetainedProtected)},
 		"waits for a custom resource, which is not waited for": {

@@ -66,6 +66,7 @@ var beforeLook = beforeSeen[:len(beforeSeen)-1]
 
 // ofItself are the guards for an object that is present and ours, about the object itself.
 var ofItself = []guard{
+	{"itself", itself},
 	{"prune disabled", pruneDisabled},
 	{"terminating", terminating},
 	{"moved elsewhere", movedElsewhere},
@@ -173,6 +174,15 @@ func notObserved(_ view, s Stale) *Hold {
 	return &Hold{Reason: v1.RetainedUnverified, Message: orElse(s.Seen.Why, "it was not read"), Until: "it can be read"}
 }
 
+// itself: a Kustomization that is in its own inventory, as after a bootstrap, may leave the source by mistake. Pruning it would
+// finalize it, and so delete everything that the source still has. It goes when somebody deletes it.
+func itself(f view, s Stale) *Hold {
+	if !f.Owner.is(s.ID) {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedProtected, Message: "a Kustomization never prunes itself", Until: "it is deleted by hand"}
+}
+
 // pruneDisabled: the object itself says no.
 func pruneDisabled(_ view, s Stale) *Hold {
 	if s.Seen.DisabledBy == "" {
@@ -250,7 +260,7 @@ func earlierWave(f view, s Stale) *Hold {
 // One that stays for reasons of its own blocks nothing: a refused deletion never stops the others.
 func blocksLaterWaves(alone view, s Stale) bool {
 	switch {
-	case s.Seen.Presence != Present, s.Refused != nil, dropped(alone.Facts, s) != nil, s.Seen.DisabledBy != "":
+	case s.Seen.Presence != Present, s.Refused != nil, dropped(alone.Facts, s) != nil, s.Seen.DisabledBy != "", alone.Owner.is(s.ID):
 		return false
 	case firstHold(beforeSeen, alone, s) != nil:
 		return false

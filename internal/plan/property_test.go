@@ -128,8 +128,9 @@ func drawSiblings(t *rapid.T) plan.Siblings {
 			Inventory:     object.Set{},
 		}
 		if rarely(t, "behind") {
-			s.BuiltRevision = "v1"
+			s.BuiltRevision = rapid.SampledFrom([]string{"v1", ""}).Draw(t, "built")
 		}
+		s.Deleting, s.SpecPending = rarely(t, "deleting"), rarely(t, "spec pending")
 		if rarely(t, "shares") {
 			s.Inventory[rapid.SampledFrom(population).Draw(t, "shared")] = struct{}{}
 		}
@@ -146,8 +147,12 @@ func mayMove(f plan.Facts, s plan.Stale) bool {
 	when := whenOf(f, s)
 	inOrder := f.Policy.Order != v1.PruneAfterApply && when != v1.PruneImmediate || when == v1.PruneWhenHealthy || when == v1.PruneWhenUnused
 	return slices.ContainsFunc(f.Siblings.List, func(other plan.Sibling) bool {
-		unbuilt := other.SameSource && !other.Suspended && other.BuiltRevision != f.Build.Revision
-		return other.Inventory.Has(s.ID) || unbuilt && !f.Finalizing && inOrder
+		built := other.BuiltRevision == f.Build.Revision && f.Build.Revision != ""
+		if f.Finalizing {
+			built = other.BuiltRevision != "" && (f.Build.Newest == "" || other.BuiltRevision == f.Build.Newest)
+		}
+		moving := other.SameSource && !other.Suspended && !other.Deleting && (!built || other.SpecPending)
+		return other.Inventory.Has(s.ID) || moving && inOrder
 	})
 }
 

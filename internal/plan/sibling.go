@@ -24,8 +24,12 @@ type Sibling struct {
 	SameSource bool
 	// Suspended is true when it does not take up revisions.
 	Suspended bool
+	// Deleting is true when it is being deleted, so that it takes up no revision any more.
+	Deleting bool
 	// BuiltRevision is the revision that its inventory speaks of. The two are stored in one write.
 	BuiltRevision string
+	// SpecPending is true when its spec changed after it built that revision, so that the inventory speaks of another spec.
+	SpecPending bool
 	// Inventory are the objects that it may have created or is about to create.
 	Inventory object.Set
 }
@@ -35,8 +39,11 @@ func (o Owner) name() string { return "Kustomization/" + o.Namespace + "/" + o.N
 
 // movedElsewhere: what leaves one Kustomization often turns up in another one of the same commit, and whichever comes first
 // must not delete what the other is about to apply. So the object is kept while the inventory of another one has it, and
-// until every other one of the same source has built this revision and so shown whether it has it. Time alone releases
-// nothing. Once the other one has applied the object, its owner labels are the other's, and the entry is dropped.
+// until every other one of the same source has built this revision with its spec of now, and so shown whether it has it. Time
+// alone releases nothing. Once the other one has applied the object, its owner labels are the other's, and the entry is dropped.
+//
+// A Kustomization that is being deleted may have a successor under another name, which has built nothing yet. It waits as
+// well, for the newest revision of the source, and Finalize bounds the wait.
 func movedElsewhere(f view, s Stale) *Hold {
 	if !f.Siblings.Known {
 		return &Hold{Reason: v1.RetainedUnverified, Until: "they can be listed",
@@ -46,18 +53,38 @@ func movedElsewhere(f view, s Stale) *Hold {
 		return &Hold{Reason: v1.RetainedMovedElsewhere, Message: other.name() + " has it in its inventory",
 			Until: other.name() + " has applied it or lets go of it"}
 	}
-	if f.Finalizing || !f.demands(s).siblings {
+	if !f.demands(s).siblings {
 		return nil
 	}
-	behind := f.firstSibling(func(o Sibling) bool {
-		return o.SameSource && !o.Suspended && o.BuiltRevision != f.Build.Revision
-	})
+	behind := f.firstSibling(f.isBehind)
 	if behind == nil {
 		return nil
 	}
+	what := orElse(f.awaitedRevision(), "a revision of the source")
+	if behind.BuiltRevision != "" && behind.SpecPending {
+		what = "its changed spec"
+	}
 	return &Hold{Reason: v1.RetainedMovedElsewhere,
-		Message: fmt.Sprintf("%s has not built %s yet and may have it", behind.name(), f.Build.Revision),
-		Until:   fmt.Sprintf("%s has built %s, or is suspended", behind.name(), f.Build.Revision)}
+		Message: fmt.Sprintf("%s has not built %s yet and may have it", behind.name(), what),
+		Until:   fmt.Sprintf("%s has built %s, or is suspended", behind.name(), what)}
+}
+
+// isBehind tells whether the inventory of another Kustomization does not show yet what the source has for it. One that is
+// suspended or being deleted takes up nothing.
+func (v view) isBehind(o Sibling) bool {
+	if !o.SameSource || o.Suspended || o.Deleting {
+		return false
+	}
+	want := v.awaitedRevision()
+	return o.SpecPending || o.BuiltRevision == "" || want != "" && o.BuiltRevision != want
+}
+
+// awaitedRevision is the revision that the others are to have built; empty when a deletion has no source to tell it.
+func (v view) awaitedRevision() string {
+	if v.Finalizing {
+		return v.Build.Newest
+	}
+	return v.Build.Revision
 }
 
 // firstSibling returns the first sibling, by name, that matches.

@@ -40,8 +40,20 @@ func TestMovedElsewhere(t *testing.T) {
 			change: func(f *plan.Facts) { f.Policy.Order = v1.PruneAfterApply }, want: "delete"},
 		"has the object, in Flux's order": {sibling: func(s *plan.Sibling) { s.Inventory = object.NewSet(id(name)) },
 			change: func(f *plan.Facts) { f.Policy.Order = v1.PruneAfterApply }, want: "MovedElsewhere"},
+		"behind, but being deleted": {sibling: func(s *plan.Sibling) { s.BuiltRevision, s.Deleting = "v1", true }, want: "delete"},
+		"has the object, and is being deleted": {sibling: func(s *plan.Sibling) { s.Inventory, s.Deleting = object.NewSet(id(name)), true },
+			want: "MovedElsewhere", names: "flux-system/inner has it"},
+		"built the revision with an older spec": {sibling: func(s *plan.Sibling) { s.SpecPending = true },
+			want: "MovedElsewhere", names: "flux-system/inner has not built its changed spec"},
+		"with an older spec, but suspended": {sibling: func(s *plan.Sibling) { s.SpecPending, s.Suspended = true, true }, want: "delete"},
 		"behind, while this one is deleted": {sibling: func(s *plan.Sibling) { s.BuiltRevision = "v1" },
-			change: func(f *plan.Facts) { f.Finalizing = true }, want: "delete"},
+			change: finalizing("v2"), want: "MovedElsewhere", names: "flux-system/inner has not built v2"},
+		"up to date, while this one is deleted": {sibling: func(*plan.Sibling) {}, change: finalizing("v2"), want: "delete"},
+		"never built anything, while this one is deleted": {sibling: func(s *plan.Sibling) { s.BuiltRevision = "" },
+			change: finalizing(""), want: "MovedElsewhere", names: "flux-system/inner has not built a revision of the source"},
+		"built something, while this one is deleted and the source is gone": {sibling: func(s *plan.Sibling) { s.BuiltRevision = "v1" },
+			change: finalizing(""), want: "delete"},
+		"both are deleted": {sibling: func(s *plan.Sibling) { s.BuiltRevision, s.Deleting = "", true }, change: finalizing("v2"), want: "delete"},
 		"has the object, while this one is deleted": {sibling: func(s *plan.Sibling) { s.Inventory = object.NewSet(id(name)) },
 			change: func(f *plan.Facts) { f.Finalizing = true }, want: "MovedElsewhere"},
 		"could not be listed": {sibling: func(*plan.Sibling) {},
@@ -60,5 +72,12 @@ func TestMovedElsewhere(t *testing.T) {
 				t.Errorf("message %q does not say %q", hold(t, p, id(name)).Message, c.names)
 			}
 		})
+	}
+}
+
+// finalizing makes the facts those of a deletion, with the revision that the source has.
+func finalizing(newest string) func(*plan.Facts) {
+	return func(f *plan.Facts) {
+		f.Finalizing, f.Build = true, plan.Build{Newest: newest}
 	}
 }

@@ -9,7 +9,9 @@ import (
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -31,7 +33,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		return p.stayAway(ctx, fields)
 	}
 	facts := p.farewellFacts()
-	facts.Siblings = p.Observer.Siblings(ctx, p.ks)
+	p.lookAtSiblings(ctx, &facts)
 	p.look(ctx, &facts)
 	facts = p.carryOut(ctx, facts)
 	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination
@@ -56,6 +58,24 @@ func (p *pass) leavingSince() time.Time {
 		return asked
 	}
 	return p.mem.leaving
+}
+
+// lookAtSiblings finds what the others have, and which revision they are to have built before anything is taken from them. A
+// deletion needs no source: where it is gone, siblings that built something before pass for up to date. One that can't be
+// read says nothing.
+func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
+	facts.Siblings = p.Observer.Siblings(ctx, p.ks)
+	if p.ks.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind {
+		return
+	}
+	source, err := p.source(ctx)
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+	case err != nil:
+		facts.Siblings = plan.Siblings{Why: fmt.Sprintf("unable to get their source '%s': %v", p.sourceName(), err)}
+	case artifactOf(source) != nil:
+		facts.Build.Newest = artifactOf(source).Revision
+	}
 }
 
 // farewellFacts are the facts of a deletion: all of the inventory is stale. What left the source while pruning was off is
