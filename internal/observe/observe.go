@@ -37,9 +37,16 @@ type Observer struct {
 	Discovery discovery.DiscoveryInterface
 
 	mu sync.Mutex
-	// unserved has, for each kind that complete discovery lacked, when that was first seen.
-	unserved map[schema.GroupKind]time.Time
+	// unserved has, for each kind that complete discovery lacked, since when that was seen.
+	unserved map[schema.GroupKind]absence
 }
+
+// absence is a time over which looks in a row found a kind unserved.
+type absence struct{ since, last time.Time }
+
+// leastMemory is the least time for which a look at an unserved kind is remembered, since looks may be as far apart for other
+// reasons than the interval.
+const leastMemory = time.Minute
 
 // Stale reads one object of the inventory. The interval is the time over which its kind must stay unserved before the
 // object counts as gone.
@@ -162,27 +169,34 @@ func isUnserved(err error) bool {
 // of another group, such as a metrics API that is down, does not matter.
 func (o *Observer) unservedKind(gk schema.GroupKind, now time.Time, interval time.Duration) plan.Observation {
 	served, err := o.isServed(gk)
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	switch {
 	case err != nil:
 		return plan.Observation{Why: fmt.Sprintf("list the kinds that the API server serves: %v", err)}
 	case served:
-		delete(o.unserved, gk)
+		o.noteServed(gk)
 		return plan.Observation{Why: fmt.Sprintf("the API of %s was not found a moment ago; it is read again", gk)}
 	}
-	since, seen := o.unserved[gk]
-	if !seen {
-		if o.unserved == nil {
-			o.unserved = map[schema.GroupKind]time.Time{}
-		}
-		o.unserved[gk] = now
-		since = now
-	}
-	if now.Sub(since) < interval || !seen {
+	if since, again := o.noteUnserved(gk, now, interval); !again || now.Sub(since) < interval {
 		return plan.Observation{Why: fmt.Sprintf("no API serves %s; if that stays so for %s it counts as gone", gk, interval)}
 	}
 	return plan.Observation{Presence: plan.Absent}
+}
+
+// noteUnserved returns since when looks in a row found the kind unserved, and whether this is not the first of them. When
+// nobody looked for too long, the kind may have been served in between, and the time begins anew.
+func (o *Observer) noteUnserved(gk schema.GroupKind, now time.Time, interval time.Duration) (since time.Time, again bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was, seen := o.unserved[gk]
+	again = seen && now.Sub(was.last) <= max(2*interval, leastMemory)
+	if !again {
+		was.since = now
+	}
+	if o.unserved == nil {
+		o.unserved = map[schema.GroupKind]absence{}
+	}
+	o.unserved[gk] = absence{since: was.since, last: now}
+	return was.since, again
 }
 
 func (o *Observer) isServed(gk schema.GroupKind) (bool, error) {
