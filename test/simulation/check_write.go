@@ -120,7 +120,7 @@ func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Un
 			return true
 		}
 	}
-	if isKept(live) || leftWhileOff(ks, id) {
+	if isKept(live) || w.truth.unkept[live.GetUID()] >= k.seen.started || leftWhileOff(ks, id) {
 		return true
 	}
 	// A process waits for others until the timeout, from when it began to; after that, what others need stays.
@@ -152,8 +152,10 @@ func (w *world) mayTake(k *worker, name string, id object.ID) bool {
 		if r := other.Status.Rollout; r != nil && r.Wanted != nil {
 			built = r.Wanted.Revision
 		}
-		if w.sourceFor(name) == w.sourceFor(k.key.Name) && built != w.sourceFor(name).newest().revision {
-			return true
+		for _, p := range w.sourceFor(name).since(k.seen.started) {
+			if w.sourceFor(name) == w.sourceFor(k.key.Name) && built != p.revision {
+				return true
+			}
 		}
 	}
 	return false

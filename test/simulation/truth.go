@@ -28,6 +28,8 @@ type truth struct {
 	created, relabelled map[types.UID]int64
 	// handmade are objects whose owner labels a person wrote: if they say that they are ours, that is not our doing.
 	handmade map[types.UID]bool
+	// unkept is the step at which an object's own metadata ceased to keep it.
+	unkept map[types.UID]int64
 	// applied is the last apply of an object.
 	applied map[types.UID]application
 	// stray are objects that one process wrote while another one gave up on them: see checkApply.
@@ -56,7 +58,7 @@ func newTruth(*world) truth {
 	return truth{
 		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
-		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, left: map[types.UID]bool{}, versions: map[string][]version{},
+		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, versions: map[string][]version{},
 	}
 }
 
@@ -68,6 +70,9 @@ func (w *world) changed(c modelcluster.Change) {
 		w.noteHealth(id, c.After)
 	}
 	k := w.workers[c.By]
+	if c.Before != nil && c.After != nil && isKept(c.Before) && !isKept(c.After) {
+		t.unkept[c.After.GetUID()] = w.step
+	}
 	switch {
 	case c.Before == nil:
 		t.created[c.After.GetUID()] = w.step
