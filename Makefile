@@ -49,7 +49,11 @@ test: verify check bin/holdfast bin/devcluster ## Everything that must pass: gen
 
 .PHONY: sim
 sim: ## Simulate for two minutes, or STEPS steps, or one run by its SEED (HISTORY=file keeps what happened in a failing one)
-	SIM=1 SEED=$(SEED) STEPS=$(STEPS) HISTORY=$(HISTORY) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
+	SIM=1 SEED=$(SEED) STEPS=$(STEPS) HISTORY=$(abspath $(HISTORY)) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
+
+.PHONY: mutants
+mutants: ## Put deliberate faults into copies of the source, and tell which test finds each (FAULTS="name name" for some of them)
+	$(GO) run ./test/mutants $(FAULTS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME

@@ -90,17 +90,22 @@ func (f fault) put(root string) (undo func() error, err error) {
 	}, nil
 }
 
-// find names the check that finds what is wrong in a copy, and its first words about it; empty if none does.
-func find(root string) (name, words string) {
+// find names the check that finds what is wrong in a copy, and its first words about it; empty if none does. What does not
+// even compile proves nothing.
+func find(root string) (name, words string, err error) {
 	for _, c := range checks {
 		cmd := exec.Command("go", c.args...)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), c.env...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return c.name, firstWords(string(out))
+		out, err := cmd.CombinedOutput()
+		switch {
+		case err != nil && bytes.Contains(out, []byte("[build failed]")):
+			return "", "", fmt.Errorf("it does not compile: %s", firstWords(string(out)))
+		case err != nil:
+			return c.name, firstWords(string(out)), nil
 		}
 	}
-	return "", ""
+	return "", "", nil
 }
 
 // telling are the lines of an output that say most, the best first.
@@ -174,11 +179,15 @@ func run(only []string) error {
 			errs = append(errs, err)
 			continue
 		}
-		name, words := find(root)
-		if name == "" {
+		name, words, err := find(root)
+		switch {
+		case err != nil:
+			fmt.Printf("%-30s %v\n", f.name, err)
+			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
+		case name == "":
 			fmt.Printf("%-30s SURVIVES: %s\n", f.name, f.story)
 			errs = append(errs, fmt.Errorf("%s: no check finds it", f.name))
-		} else {
+		default:
 			fmt.Printf("%-30s %s: %s\n", f.name, name, words)
 		}
 		if err := undo(); err != nil {
