@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,8 +43,9 @@ func collectRole(u *unstructured.Unstructured, add func(object.ID)) error {
 	})
 }
 
-// bound returns the service accounts that a binding names. The reference runs the other way than all others: a binding
-// is in use by the account that it names, since what runs as that account needs its rights.
+// bound returns the service accounts that a binding names. The reference runs the other way than all others: a stale
+// binding is in use by a stale account that is kept, since what still runs as that account needs its rights. An account that
+// is wanted does not count: to take the binding out of the source is how its rights are taken away.
 func bound(u *unstructured.Unstructured) ([]object.ID, error) {
 	if !isBinding(u.GroupVersionKind().GroupKind()) {
 		return nil, nil
@@ -51,17 +54,17 @@ func bound(u *unstructured.Unstructured) ([]object.ID, error) {
 	err := parsePath("subjects[]").maps(u.Object, func(subject map[string]any) error {
 		text, err := texts(subject, "kind", "name", "namespace")
 		if err == nil && text["kind"] == serviceAccount.name {
-			accounts = append(accounts, serviceAccount.id(text["namespace"], text["name"]))
+			// Without a namespace, which a RoleBinding may leave out, it is that of the binding.
+			accounts = append(accounts, serviceAccount.id(cmp.Or(text["namespace"], u.GetNamespace()), text["name"]))
 		}
 		return err
 	})
 	return accounts, err
 }
 
-// findBindings adds the accounts among the live objects as users of the bindings among them.
+// findBindings adds the stale accounts as users of the bindings that name them.
 func (s *scene) findBindings(targets object.Set, users map[object.ID][]User) []error {
 	var problems []error
-	accounts := s.listed(schema.GroupKind{Kind: serviceAccount.name})
 	for _, u := range s.live {
 		id := object.IDOf(u)
 		if !targets.Has(id) {
@@ -72,7 +75,7 @@ func (s *scene) findBindings(targets object.Set, users map[object.ID][]User) []e
 			problems = append(problems, &MalformedError{ID: id, Err: err})
 		}
 		for _, account := range subjects {
-			if accounts[account] {
+			if s.stale.has(account) {
 				users[id] = append(users[id], User{ID: account, Why: whyBound})
 			}
 		}

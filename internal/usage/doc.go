@@ -10,8 +10,9 @@
 // too few breaks a workload.
 //
 // Besides workloads, every other object that the caller lists counts as a user while it exists: an Ingress of its
-// certificate, a service account of its pull secrets and role bindings, a custom resource of the pod specs in it and of
-// every object with a hash in its name that it mentions.
+// certificate, a service account of its pull secrets, a custom resource of the pod specs in it and of every object with a
+// hash in its name that it mentions. Those among them that are stale themselves count while something keeps them, and a
+// stale account then keeps its role bindings, too; stale objects that only hold each other go.
 //
 // What lives here is pure: no client, context, clock or logger. Listing the users and deciding about a deletion don't
 // belong here.

@@ -12,7 +12,7 @@ import (
 )
 
 // Live are the objects of the cluster that may be users, in any order: all of UserKinds, and whatever else shall count
-// as a user for as long as it exists, such as an Ingress, a custom resource or an object that is itself retained.
+// as a user for as long as it exists, such as an Ingress or a custom resource.
 type Live []*unstructured.Unstructured
 
 // User is an object that refers to a target.
@@ -45,7 +45,12 @@ const (
 // An error means that some object could not be understood; it holds a *MalformedError for each. The users found
 // nevertheless are returned with it, but a target without users is then unknown, not unused.
 func Find(targets object.Set, live Live) (map[object.ID][]User, error) {
-	s := scene{live: live, revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
+	return Among(targets, live, Stale{})
+}
+
+// Among is Find where some objects are stale, so that they count as users only while they stay.
+func Among(targets object.Set, live Live, stale Stale) (map[object.ID][]User, error) {
+	s := scene{live: live, stale: stale, revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
 	problems := s.findRevisions()
 	s.findPaused()
 	users := map[object.ID][]User{}
@@ -58,6 +63,7 @@ func Find(targets object.Set, live Live) (map[object.ID][]User, error) {
 	for target, list := range users {
 		users[target] = once(list)
 	}
+	settle(users, stale)
 	return users, joined(problems)
 }
 
@@ -84,7 +90,8 @@ func (s *scene) addUser(u *unstructured.Unstructured, targets object.Set, users 
 
 // scene is what has to be known about all objects before a single one can be judged.
 type scene struct {
-	live Live
+	live  Live
+	stale Stale
 	// revisions are the ControllerRevisions that a StatefulSet or DaemonSet, or a pod of one, is at.
 	revisions map[object.ID]bool
 	// newest are the newest ReplicaSets of paused Deployments.

@@ -282,7 +282,8 @@ func TestFindRights(t *testing.T) {
 		id("Role", "shop", "r"): "RoleBinding/shop/a", id("ClusterRole", "", "c"): "RoleBinding/shop/b",
 	}
 	targets := object.NewSet(pull, id("RoleBinding", "shop", "a"), id("RoleBinding", "shop", "b"), id("Role", "shop", "r"), id("ClusterRole", "", "c"))
-	got, err := usage.Find(targets, live)
+	kept := object.NewSet(object.ID{Kind: "ServiceAccount", Namespace: "shop", Name: "kept"})
+	got, err := usage.Among(targets, live, usage.Stale{Kept: kept})
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("users %v (%v), want %v", got, err, want)
 	}

@@ -33,6 +33,6 @@ var usable = func() map[schema.GroupKind]bool {
 }()
 
 // CanBeUsed tells whether a workload can refer to an object of this kind at all. When it says no for every stale object,
-// nothing needs to be listed. Roles and their bindings are not meant: only a service account uses them, which is no
-// workload, so Find tells about them what the objects at hand say, and all Pods of a cluster would add nothing.
+// no workload needs to be listed. Roles and their bindings are not meant: only a service account uses them, which is no
+// workload, and all Pods of a cluster would add nothing; see Sources.
 func CanBeUsed(id object.ID) bool { return usable[id.GroupKind()] }
