@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -16,28 +17,7 @@ const maxNextKept = 2
 
 // next are steps that exist and fit the cause.
 func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
-	var steps []string
-	switch a.Kustomization.State {
-	case Held:
-		steps = append(steps, pushFix, "the same revision is applied again every "+ks.Flux().GetRetryInterval().String()+
-			", and becomes healthy by itself if it recovers")
-	case Verifying:
-		steps = append(steps, pushFix)
-	case Refused:
-		steps = append(steps, nextRefused(ks)...)
-	case NeedsConfirmation:
-		steps = append(steps, a.nextConfirmation(ks)...)
-	case Paused:
-		steps = append(steps, fmt.Sprintf("kubectl patch %s %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", resource, ks.Name, ks.Namespace))
-	case Waiting:
-		steps = append(steps, a.nextWaiting(ks)...)
-	case Applying:
-		if ready := readyOf(ks); ready != nil && ready.Status == metav1.ConditionTrue {
-			steps = append(steps, lookForController(ks))
-		}
-	default:
-		// On its way, or there: nothing to do.
-	}
+	steps := a.nextOfState(ks)
 	if len(a.Absent) > 0 && a.expectsAll() {
 		steps = append(steps, fmt.Sprintf("it is applied again every %s; at once with: %s", ks.Spec.Interval.Duration, applyNow(ks)))
 	}
@@ -48,6 +28,32 @@ func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
 		steps = append(steps, whyCommand(r))
 	}
 	return steps
+}
+
+// nextOfState are the steps that the state asks for.
+func (a *KustomizationAnswer) nextOfState(ks *v1.Kustomization) []string {
+	switch a.Kustomization.State {
+	case Held:
+		return []string{pushFix, "the same revision is applied again every " + ks.Flux().GetRetryInterval().String() +
+			", and becomes healthy by itself if it recovers"}
+	case Verifying:
+		return []string{pushFix}
+	case Refused:
+		return nextRefused(ks)
+	case NeedsConfirmation:
+		return a.nextConfirmation(ks)
+	case Paused:
+		return []string{fmt.Sprintf("kubectl patch %s %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", resource, ks.Name, ks.Namespace)}
+	case Waiting:
+		return a.nextWaiting(ks)
+	case Applying:
+		if ready := readyOf(ks); ready != nil && ready.Status == metav1.ConditionTrue {
+			return []string{lookForController(ks)}
+		}
+	default:
+		// On its way, or there: nothing to do.
+	}
+	return nil
 }
 
 const (
@@ -62,11 +68,7 @@ func applyNow(ks *v1.Kustomization) string {
 
 // expectsAll tells whether everything that is wanted was applied, so that what is not there was taken away.
 func (a *KustomizationAnswer) expectsAll() bool {
-	switch a.Kustomization.State {
-	case Healthy, Held, Verifying, Pruning, NeedsConfirmation:
-		return true
-	}
-	return false
+	return slices.Contains([]State{Healthy, Held, Verifying, Pruning, NeedsConfirmation}, a.Kustomization.State)
 }
 
 func (a *KustomizationAnswer) nextConfirmation(ks *v1.Kustomization) []string {

@@ -1,9 +1,9 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -186,7 +186,7 @@ func refusedSince(ks *v1.Kustomization, k Kustomization, sources []Source) *meta
 // suspendedSince is when the manager that set spec.suspend last wrote; nothing else records it.
 func suspendedSince(ks *v1.Kustomization) *metav1.Time {
 	for _, entry := range ks.ManagedFields {
-		if entry.FieldsV1 != nil && entry.Time != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:suspend"`)) {
+		if entry.FieldsV1 != nil && entry.Time != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:suspend"`) {
 			return entry.Time
 		}
 	}

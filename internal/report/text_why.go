@@ -20,19 +20,7 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 	if !a.Exists {
 		b.WriteString(a.absence(o) + "\n")
 	}
-	if t := a.Trouble; t != nil {
-		paragraph(&b, "CAUSE", t.lines(o)...)
-	}
-	if s := a.Source; s != nil {
-		if trouble := sourceTrouble(s, "", false); trouble != "" {
-			KustomizationAnswer{Source: s, SourceTrouble: trouble}.writeSource(&b, o)
-		} else {
-			paragraph(&b, "SOURCE", fmt.Sprintf("%s, offers %s", s.State.is(), orElse(o.short(s.Revision), "nothing yet")))
-		}
-	}
-	if len(a.FollowedBy) > 0 {
-		paragraph(&b, "FOLLOWED BY", strings.Join(bounded(a.FollowedBy), ", "))
-	}
+	a.writeTrouble(&b, o)
 	if r := a.Retained; r != nil {
 		paragraph(&b, "WHY", o.short(reasonText(r)))
 		paragraph(&b, "UNTIL", o.short(orElse(r.Until, "the reason is gone")))
@@ -49,23 +37,47 @@ func (a ObjectAnswer) WriteText(w io.Writer, o TextOptions) error {
 		}
 		paragraph(&b, "KUSTOMIZATION", line, fmt.Sprintf("(holdfast why %s -n %s)", k.Name, k.Namespace))
 	}
-	if len(a.Makers) > 1 {
-		var names []string
-		for _, m := range a.Makers {
-			names = append(names, spaced(m))
-		}
-		paragraph(&b, "MADE BY", strings.Join(names, ", made by "))
-	} else if a.MadeBy != "" {
-		kind, name := kindAndName(a.MadeBy)
-		hint := fmt.Sprintf("(holdfast why %s/%s -n %s)", kind, name, a.Object.Namespace)
-		paragraph(&b, "MADE BY", spaced(a.MadeBy), hint)
-	}
+	a.writeMakers(&b)
 	if len(a.Inventories) > 1 {
 		paragraph(&b, "IN THE INVENTORIES OF", a.Inventories...)
 	}
 	writeMissing(&b, a.MissingRights)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTrouble says what is wrong with a pod or a source.
+func (a ObjectAnswer) writeTrouble(b *strings.Builder, o TextOptions) {
+	if t := a.Trouble; t != nil {
+		paragraph(b, "CAUSE", t.lines(o)...)
+	}
+	if s := a.Source; s != nil {
+		if trouble := sourceTrouble(s, "", false); trouble != "" {
+			KustomizationAnswer{Source: s, SourceTrouble: trouble}.writeSource(b, o)
+		} else {
+			paragraph(b, "SOURCE", fmt.Sprintf("%s, offers %s", s.State.is(), orElse(o.short(s.Revision), "nothing yet")))
+		}
+	}
+	if len(a.FollowedBy) > 0 {
+		paragraph(b, "FOLLOWED BY", strings.Join(bounded(a.FollowedBy), ", "))
+	}
+}
+
+// writeMakers says what made the object, up to the top.
+func (a ObjectAnswer) writeMakers(b *strings.Builder) {
+	if len(a.Makers) > 1 {
+		names := make([]string, 0, len(a.Makers))
+		for _, m := range a.Makers {
+			names = append(names, spaced(m))
+		}
+		paragraph(b, "MADE BY", strings.Join(names, ", made by "))
+		return
+	}
+	if a.MadeBy != "" {
+		kind, name := kindAndName(a.MadeBy)
+		hint := fmt.Sprintf("(holdfast why %s/%s -n %s)", kind, name, a.Object.Namespace)
+		paragraph(b, "MADE BY", spaced(a.MadeBy), hint)
+	}
 }
 
 // absence says what it means that the object is not there.

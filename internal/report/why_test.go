@@ -208,7 +208,7 @@ func TestWhySaysWhatIsWrongWithASource(t *testing.T) {
 func TestPausedSaysWhatRunsWhatWaitsAndSinceWhen(t *testing.T) {
 	k := ks("x", ready(metav1.ConditionTrue, "ReconciliationSucceeded", ""), phase(v1.PhaseHealthy), func(k *v1.Kustomization) {
 		k.Spec.Suspend, k.Status.LastAppliedRevision = true, revision1
-		k.ManagedFields = []metav1.ManagedFieldsEntry{{Time: ago(time.Hour), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:suspend":{}}}`)}}}
+		k.ManagedFields = []metav1.ManagedFieldsEntry{{Time: ago(time.Hour), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:suspend":{}}}`)}}
 	})
 	says(t, textOf(t, report.KustomizationAnswerOf(report.SeenKustomization{Kustomization: &k})),
 		"is paused, runs main@1111111; main@2222222 waits: 1h so far")
