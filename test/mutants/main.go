@@ -159,6 +159,9 @@ func run(only []string) error {
 	if err := copyTree(".", root); err != nil {
 		return err
 	}
+	if name, words, err := find(root); err != nil || name != "" {
+		return errors.Join(fmt.Errorf("without any fault the checks fail: %s %s", name, words), err)
+	}
 	files, err := filepath.Glob("test/mutants/faults/*.txt")
 	if err != nil {
 		return err
