@@ -7,9 +7,9 @@ import (
 )
 
 // UserKinds are the kinds that Find has to be given in full, for every namespace that a target is in, and for all
-// namespaces when a target is cluster-scoped.
+// namespaces when a target is cluster-scoped. In this order: what makes pods before the pods, so that a pod which is made between two
+// lists is in the second one, though its maker may be at zero by then.
 var UserKinds = []schema.GroupVersionKind{
-	{Version: "v1", Kind: "Pod"},
 	{Version: "v1", Kind: "ReplicationController"},
 	{Group: "apps", Version: "v1", Kind: "ControllerRevision"},
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
@@ -18,6 +18,7 @@ var UserKinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "StatefulSet"},
 	{Group: "batch", Version: "v1", Kind: "CronJob"},
 	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Version: "v1", Kind: "Pod"},
 }
 
 // usable are the kinds that something of UserKinds can refer to.
