@@ -39,6 +39,8 @@ type Observer struct {
 	mu sync.Mutex
 	// unserved has, for each kind that complete discovery lacked, since when that was seen.
 	unserved map[schema.GroupKind]absence
+	// last is the last list of all Kustomizations.
+	last neighbours
 }
 
 // absence is a time over which looks in a row found a kind unserved.

@@ -3,7 +3,9 @@ package observe
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -13,43 +15,93 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/scope"
 )
 
+// SiblingsAge is how old a list of the Kustomizations may be while nothing is deleted for it. All Kustomizations that wait for
+// others share one list in that time.
+const SiblingsAge = 2 * time.Second
+
+// neighbours are all Kustomizations of the cluster as they were listed.
+type neighbours struct {
+	at   time.Time
+	list []neighbour
+}
+
+// neighbour is a Kustomization, for whoever asks.
+type neighbour struct {
+	plan.Sibling
+	uid    types.UID
+	source object.ID
+}
+
 // Siblings lists the other Kustomizations of the whole cluster. Whatever the controller itself is limited to, an object may
-// move to any of them.
-func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization) plan.Siblings {
-	out := plan.Siblings{Known: true}
+// move to any of them. The list may have the given age; with none it is made anew, as it has to be before a deletion.
+func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization, now time.Time, age time.Duration) plan.Siblings {
+	all, err := o.neighbours(ctx, now, age)
+	if err != nil {
+		return plan.Siblings{Why: fmt.Sprintf("list kustomizations in all namespaces: %v", err)}
+	}
+	out := plan.Siblings{Known: true, List: make([]plan.Sibling, 0, len(all))}
+	for _, n := range all {
+		if n.uid != ks.UID {
+			n.SameSource = n.source == sourceOf(ks)
+			out.List = append(out.List, n.Sibling)
+		}
+	}
+	return out
+}
+
+// neighbours returns the last list if it is young enough. The time of a list is that of the pass that made it, which began
+// before: it is rather taken for too old.
+func (o *Observer) neighbours(ctx context.Context, now time.Time, age time.Duration) ([]neighbour, error) {
+	o.mu.Lock()
+	last := o.last
+	o.mu.Unlock()
+	if age > 0 && now.Sub(last.at) < age {
+		return last.list, nil
+	}
+	list, err := o.listNeighbours(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !now.Before(o.last.at) {
+		o.last = neighbours{at: now, list: list}
+	}
+	return list, nil
+}
+
+func (o *Observer) listNeighbours(ctx context.Context) ([]neighbour, error) {
+	var all []neighbour
 	list := &v1.KustomizationList{}
 	for {
 		opts := &client.ListOptions{Limit: listPage, Continue: list.GetContinue()}
 		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return plan.Siblings{Why: fmt.Sprintf("list kustomizations in all namespaces: %v", err)}
+			return nil, err
 		}
 		for i := range list.Items {
-			if list.Items[i].UID != ks.UID {
-				out.List = append(out.List, o.sibling(&list.Items[i], ks))
-			}
+			all = append(all, o.neighbour(&list.Items[i]))
 		}
 		if list.GetContinue() == "" {
-			return out
+			return all, nil
 		}
 	}
 }
 
-func (o *Observer) sibling(other, ks *v1.Kustomization) plan.Sibling {
+func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 	s := plan.Sibling{
-		Owner:      plan.Owner{Name: other.Name, Namespace: other.Namespace},
-		SameSource: sourceOf(other) == sourceOf(ks),
-		Suspended:  other.Spec.Suspend,
-		Deleting:   other.DeletionTimestamp != nil,
-		Inventory:  object.Set{},
+		Owner:     plan.Owner{Name: ks.Name, Namespace: ks.Namespace},
+		Suspended: ks.Spec.Suspend,
+		Deleting:  ks.DeletionTimestamp != nil,
+		Inventory: object.Set{},
 	}
-	for _, e := range inventory.Decode(other.Status.Inventory).Entries() {
+	for _, e := range inventory.Decode(ks.Status.Inventory).Entries() {
 		s.Inventory[scope.Canonical(e.ID, o.Mapper)] = struct{}{}
 	}
-	if r := other.Status.Rollout; r != nil && r.Wanted != nil {
+	if r := ks.Status.Rollout; r != nil && r.Wanted != nil {
 		s.BuiltRevision = r.Wanted.Revision
-		s.SpecPending = r.WantedGeneration != other.Generation
+		s.SpecPending = r.WantedGeneration != ks.Generation
 	}
-	return s
+	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks)}
 }
 
 // sourceOf identifies the source that a Kustomization follows.

@@ -2,7 +2,9 @@ package observe_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +50,7 @@ func TestSiblings(t *testing.T) {
 		kustomization("same", func(ks *v1.Kustomization) { ks.Spec.SourceRef.Namespace = "shop" }),
 	}
 	calls := 0
-	got := listing(&calls, all...).Siblings(t.Context(), &all[0])
+	got := listing(&calls, all...).Siblings(t.Context(), &all[0], now, 0)
 	if !got.Known || len(got.List) != len(all)-1 {
 		t.Fatalf("%+v", got)
 	}
@@ -59,6 +61,34 @@ func TestSiblings(t *testing.T) {
 		}
 		if s.SpecPending != pending || s.Deleting != leaving || s.BuiltRevision != built || s.SameSource != (s.Name != "elsewhere") {
 			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// Those that wait share a list for a moment; before a deletion it is made anew. A list that failed is not shared.
+func TestSiblingsAreShared(t *testing.T) {
+	calls := 0
+	a, b := kustomization("a"), kustomization("b")
+	o := listing(&calls, a, b)
+	for i, look := range []struct {
+		at   time.Duration
+		age  time.Duration
+		want int
+	}{{0, 2 * time.Second, 1}, {time.Second, 2 * time.Second, 1}, {time.Second, 0, 2}, {2 * time.Second, 2 * time.Second, 2}, {3 * time.Second, 2 * time.Second, 3}} {
+		ks := []*v1.Kustomization{&a, &b}[i%2]
+		got := o.Siblings(t.Context(), ks, now.Add(look.at), look.age)
+		if calls != look.want || len(got.List) != 1 || got.List[0].Name == ks.Name || !got.List[0].SameSource {
+			t.Errorf("look %d: %d lists, want %d; %+v", i, calls, look.want, got)
+		}
+	}
+	failed := failing(nil)
+	failed.Reader = interceptor.NewClient(nil, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("forbidden")
+		}})
+	for range 2 {
+		if got := failed.Siblings(t.Context(), &a, now, time.Hour); got.Known || got.Why == "" {
+			t.Errorf("%+v", got)
 		}
 	}
 }

@@ -3,14 +3,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
@@ -20,94 +12,103 @@ import (
 // listPage is the number of objects asked for at a time.
 const listPage = 500
 
-// Users finds who refers to each of the objects. All kinds of users are listed, once per namespace, and only in the
-// namespaces of objects that can be in use at all; for cluster-scoped ones in all namespaces. With history it finds the
-// revisions that refer to them, too, and from which nothing runs.
+// Question asks who uses objects.
+type Question struct {
+	// IDs are the objects.
+	IDs []object.ID
+	// History asks for the revisions that refer to them, too, and from which nothing runs.
+	History bool
+	// Stale are the objects that count as users only while they stay.
+	Stale usage.Stale
+	// Around are objects that the same Kustomization made. Custom resources are listed of their kinds, and of the kinds that
+	// the definitions among them define.
+	Around object.Set
+}
+
+// Users finds who refers to each of the objects, of which none counts as stale.
 func (o *Observer) Users(ctx context.Context, ids []object.ID, history bool) map[object.ID]plan.Use {
-	uses := make(map[object.ID]plan.Use, len(ids))
-	byNamespace := map[string]object.Set{}
-	for _, id := range ids {
+	return o.UsersOf(ctx, Question{IDs: ids, History: history})
+}
+
+// UsersOf finds who refers to each of the objects. Each kind of users is listed once per namespace, and only where an object
+// is that it can refer to; for cluster-scoped objects in all namespaces.
+func (o *Observer) UsersOf(ctx context.Context, q Question) map[object.ID]plan.Use {
+	uses := make(map[object.ID]plan.Use, len(q.IDs))
+	targets := object.Set{}
+	for _, id := range q.IDs {
 		switch {
 		case plan.IsDefinition(id):
 			uses[id] = o.customResources(ctx, id)
 		case plan.IsNamespace(id):
 			uses[id] = o.namespaceContents(ctx, id.Name)
-		case !usage.CanBeUsed(id):
+		case !usage.CanBeUsed(id) && len(usage.Sources(id, q.Stale)) == 0:
 			uses[id] = plan.Use{Known: true}
 		default:
-			if byNamespace[id.Namespace] == nil {
-				byNamespace[id.Namespace] = object.Set{}
-			}
-			byNamespace[id.Namespace][id] = struct{}{}
+			targets[id] = struct{}{}
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		o.usersIn(ctx, namespace, byNamespace[namespace], history, uses)
+	if len(targets) > 0 {
+		s := o.survey(ctx, targets, q)
+		for id, use := range s.uses(targets, q) {
+			uses[id] = use
+		}
 	}
 	return uses
 }
 
-// usersIn fills in the uses of the targets, which are all of one namespace, or cluster-scoped when it is empty.
-func (o *Observer) usersIn(ctx context.Context, namespace string, targets object.Set, history bool, uses map[object.ID]plan.Use) {
-	live, err := o.live(ctx, namespace)
-	if err != nil {
-		for id := range targets {
-			uses[id] = plan.Use{Why: err.Error()}
-		}
-		return
-	}
-	found, err := usage.Find(targets, live)
+// uses draws the conclusion from what was listed. What can't be told of an object holds it, and so it counts as a user of
+// others itself.
+func (s *survey) uses(targets object.Set, q Question) map[object.ID]plan.Use {
 	var past map[object.ID][]usage.User
-	if history {
-		var unread error
-		past, unread = usage.History(targets, live)
-		err = errors.Join(err, unread)
+	held := object.Set{}
+	if q.History {
+		var err error
+		past, err = usage.History(targets, s.live)
+		s.note(targets, err)
+		for id := range past {
+			held[id] = struct{}{}
+		}
 	}
+	_, err := usage.Among(targets, s.live, q.Stale)
+	s.note(targets, err)
+	for id := range s.unknown {
+		held[id] = struct{}{}
+	}
+	found, _ := usage.Among(targets, s.live, q.Stale.Keep(held)) // the same objects can't be understood, which is noted
+	uses := make(map[object.ID]plan.Use, len(targets))
 	for id := range targets {
 		users, revisions := usage.Summary(found[id]), usage.Summary(past[id])
-		switch {
-		case len(users) > 0 || len(revisions) > 0 || err == nil:
-			uses[id] = plan.Use{Known: true, Users: users, Past: revisions}
-		default:
+		if err := s.unknown[id]; err != nil && len(users) == 0 && len(revisions) == 0 {
 			uses[id] = plan.Use{Why: err.Error()}
+			continue
+		}
+		uses[id] = plan.Use{Known: true, Users: users, Past: revisions}
+	}
+	return uses
+}
+
+// note makes the users of the targets unknown that an object which can't be understood may refer to: those of its
+// namespace, and across namespaces where one of the two is cluster-scoped.
+func (s *survey) note(targets object.Set, err error) {
+	for _, problem := range split(err) {
+		var malformed *usage.MalformedError
+		known := errors.As(problem, &malformed)
+		for id := range targets {
+			far := known && id.Namespace != "" && malformed.ID.Namespace != "" && id.Namespace != malformed.ID.Namespace
+			if !far && s.unknown[id] == nil {
+				s.unknown[id] = problem
+			}
 		}
 	}
 }
 
-// live lists everything that can be a user.
-func (o *Observer) live(ctx context.Context, namespace string) (usage.Live, error) {
-	var live usage.Live
-	for _, gvk := range usage.UserKinds {
-		items, err := o.list(ctx, gvk, namespace)
-		if err != nil {
-			return nil, fmt.Errorf("list %s%s: %w", strings.ToLower(gvk.Kind)+"s", inNamespace(namespace), err)
-		}
-		live = append(live, items...)
+// split returns the errors that were joined.
+func split(err error) []error {
+	if err == nil {
+		return nil
 	}
-	return live, nil
-}
-
-func (o *Observer) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (usage.Live, error) {
-	var all usage.Live
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	for {
-		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: list.GetContinue()}
-		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			all = append(all, list.Items[i].DeepCopy())
-		}
-		if list.GetContinue() == "" {
-			return all, nil
-		}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of the error itself, not of one in it
+		return joined.Unwrap()
 	}
-}
-
-func inNamespace(namespace string) string {
-	if namespace == "" {
-		return " in all namespaces"
-	}
-	return " in namespace " + namespace
+	return []error{err}
 }

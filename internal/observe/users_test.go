@@ -26,6 +26,8 @@ type lists struct {
 	calls []string
 	// replicaSets are those of every namespace.
 	replicaSets []unstructured.Unstructured
+	// objects are those of other kinds, in every namespace.
+	objects map[string][]unstructured.Unstructured
 }
 
 func pod(name, configMap string) unstructured.Unstructured {
@@ -54,7 +56,7 @@ func (l *lists) list(_ context.Context, _ client.WithWatch, list client.ObjectLi
 	if !ok {
 		return fmt.Errorf("%T is listed", list)
 	}
-	u.Items = nil
+	u.Items = l.objects[kind]
 	u.SetContinue("")
 	if kind == "ReplicaSet" {
 		u.Items = l.replicaSets
@@ -62,6 +64,7 @@ func (l *lists) list(_ context.Context, _ client.WithWatch, list client.ObjectLi
 	if kind != "Pod" {
 		return nil
 	}
+	u.Items = nil
 	from := 0
 	if o.Continue != "" {
 		if _, err := fmt.Sscan(o.Continue, &from); err != nil {

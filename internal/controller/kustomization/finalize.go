@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -64,7 +65,7 @@ func (p *pass) leavingSince() time.Time {
 // deletion needs no source: where it is gone, siblings that built something before pass for up to date. One that can't be
 // read says nothing.
 func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
-	facts.Siblings = p.Observer.Siblings(ctx, p.ks)
+	facts.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	if p.ks.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -33,6 +34,7 @@ func (p *pass) prune(ctx context.Context) *outcome {
 // are after that.
 func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 	p.plan, p.planned = plan.Prune(facts), true
+	p.checkSiblings(ctx, &facts)
 	if len(p.plan.Delete) > 0 {
 		p.delete(ctx, p.plan.Delete)
 		p.look(ctx, &facts)
@@ -40,6 +42,21 @@ func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 	}
 	p.drop()
 	return facts
+}
+
+// checkSiblings decides once more if anything would be deleted: not by a list of siblings that may be a moment old. Where the
+// new one holds something, that may be a user of what does not move.
+func (p *pass) checkSiblings(ctx context.Context, facts *plan.Facts) {
+	before := len(p.plan.Delete)
+	if before == 0 {
+		return
+	}
+	facts.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, 0)
+	p.plan = plan.Prune(*facts)
+	if after := len(p.plan.Delete); after > 0 && after < before {
+		p.look(ctx, facts)
+		p.plan = plan.Prune(*facts)
+	}
 }
 
 // holdAll makes the plan of a pass that ended before its objects were applied in full: nothing is pruned.
@@ -76,7 +93,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		return f, false, err
 	}
 	f.Build.Newest = p.newest(artifactOf(source))
-	f.Siblings = p.Observer.Siblings(ctx, p.ks)
+	f.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	p.look(ctx, &f)
 	return f, false, nil
 }
@@ -144,13 +161,24 @@ func (p *pass) look(ctx context.Context, f *plan.Facts) {
 	if len(plan.NeedTiming(*f)) > 0 && p.now.Sub(p.mem.timingAt) >= timingInterval {
 		p.mem.timingAt = p.now
 	}
-	uses := p.Observer.Users(ctx, plan.NeedUse(*f), f.Policy.Retain == v1.RetainHistory)
+	uses := p.Observer.UsersOf(ctx, observe.Question{
+		IDs: plan.NeedUse(*f), History: f.Policy.Retain == v1.RetainHistory, Stale: plan.Standing(*f), Around: p.around(),
+	})
 	for i := range f.Stale {
 		f.Stale[i].Use = uses[f.Stale[i].ID]
 		if refusal, ok := p.mem.refused[f.Stale[i].ID]; ok {
 			f.Stale[i].Refused = &refusal
 		}
 	}
+}
+
+// around are the objects that this Kustomization made or is about to make.
+func (p *pass) around() object.Set {
+	all := object.Set{}
+	for _, e := range p.inventory.Entries() {
+		all[e.ID] = struct{}{}
+	}
+	return all
 }
 
 // delete sends the deletions and remembers those that were refused.
