@@ -21,8 +21,9 @@ const (
 )
 
 // watch says which objects this Kustomization waits for, so that it is queued when one of them changes: the objects whose
-// health is awaited, those that are on their way out, and the users of those that are in use. It waits for nothing while
-// it is healthy and keeps nothing that an event could release.
+// health is awaited, those that are on their way out, and the workloads that use those that are in use. Other users, such as an
+// Ingress, are left to the periodic look: they go rarely. It waits for nothing while it is healthy and keeps nothing that an
+// event could release.
 func (p *pass) watch() {
 	if p.Trigger == nil {
 		return
@@ -73,7 +74,7 @@ func sortedTargets(set map[trigger.Target]bool) []trigger.Target {
 }
 
 // eventsEndRetention tells whether everything that this Kustomization keeps, and that can end without a commit, ends with
-// an event that is watched for.
+// an event that is watched for, or can wait for the periodic look.
 func (p *pass) eventsEndRetention() bool {
 	if len(p.plan.Delete) > 0 {
 		return false
