@@ -14,7 +14,7 @@ import (
 // Mapper is a RESTMapper as controller-runtime has it: a kind that it found once it knows for ever, and for one that it
 // does not know it asks the server.
 type Mapper struct {
-	meta.RESTMapper // nil: only RESTMapping is used
+	meta.RESTMapper // nil: only RESTMapping and KindFor are used
 
 	cluster *Cluster
 	gate    Gate
@@ -37,6 +37,21 @@ func mapping(k *kind) *meta.RESTMapping {
 		scope = meta.RESTScopeNamespace
 	}
 	return &meta.RESTMapping{Resource: k.GroupVersion().WithResource(k.plural), GroupVersionKind: k.GroupVersionKind, Scope: scope}
+}
+
+// KindFor finds the kind of a resource.
+func (m *Mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	gk := schema.GroupKind{Group: resource.Group, Kind: resource.Resource} // not a kind, and so not served
+	for _, k := range m.cluster.served() {
+		if k.Group == resource.Group && k.plural == resource.Resource {
+			gk = k.GroupKind()
+		}
+	}
+	found, err := m.RESTMapping(gk)
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return found.GroupVersionKind, nil
 }
 
 // RESTMapping finds the resource of a kind.
