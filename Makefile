@@ -40,7 +40,7 @@ demo: build ## Show a broken rollout that loses nothing, on the embedded Kuberne
 
 .PHONY: unit
 unit: ## Test what needs no cluster (seconds, once built)
-	$(GO) test $$($(GO) list ./... | grep -v '/test/integration$$' | grep -v '/test/e2e$$' | grep -v '/test/demo$$')
+	$(GO) test $$($(GO) list ./... | grep -v '/test/integration$$' | grep -v '/test/demo$$')
 
 .PHONY: test
 test: verify check bin/holdfast bin/devcluster ## Everything that must pass: generated files, format, vet, all tests of both modules

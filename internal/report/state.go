@@ -60,14 +60,19 @@ func stateOf(ks *v1.Kustomization) State {
 	case ready.Status == metav1.ConditionTrue && ks.Status.ObservedGeneration != ks.Generation:
 		return Applying // the spec changed since
 	}
-	if ready.Status == metav1.ConditionTrue && hasArrived(ks) && apimeta.IsStatusConditionTrue(ks.Status.Conditions, v1.PruneHeldCondition) {
+	return workingState(ks, ready.Status == metav1.ConditionTrue)
+}
+
+// workingState is the state of a Kustomization that nothing has failed.
+func workingState(ks *v1.Kustomization, ready bool) State {
+	if ready && hasArrived(ks) && apimeta.IsStatusConditionTrue(ks.Status.Conditions, v1.PruneHeldCondition) {
 		return NeedsConfirmation
 	}
 	if phase := phaseOf(ks); phase != "" && phase != v1.PhaseRefused && phase != v1.PhaseWaiting {
 		// Without a verdict asked for, Ready is True while the health is watched in the background.
 		return State(phase)
 	}
-	if ready.Status == metav1.ConditionTrue {
+	if ready {
 		return Healthy
 	}
 	return Applying
@@ -117,23 +122,10 @@ func readyOf(ks *v1.Kustomization) *metav1.Condition {
 
 // whyOf says in one line what keeps a Kustomization from being healthy; empty when nothing does.
 func whyOf(ks *v1.Kustomization, state State) string {
-	ready := readyOf(ks)
-	switch state {
-	case Healthy:
-		return ""
-	case Paused:
-		return "spec.suspend is true"
-	case NeedsConfirmation:
-		if !isStalled(ks) && ks.Status.Rollout.PendingPrune != nil {
-			return ks.Status.Rollout.PendingPrune.Message
-		}
-	case Verifying, Held:
-		if why := culpritLine(ks); why != "" {
-			return why
-		}
-	default:
-		// The condition Ready says it.
+	if why, ok := whyByState(ks, state); ok {
+		return why
 	}
+	ready := readyOf(ks)
 	switch {
 	case state == Deleting && (ready == nil || ready.Status == metav1.ConditionTrue):
 		return ""
@@ -143,6 +135,26 @@ func whyOf(ks *v1.Kustomization, state State) string {
 		return "the spec changed, and " + notSeen
 	}
 	return firstLine(ready.Message)
+}
+
+// whyByState is the answer of the states that say more than the condition Ready does.
+func whyByState(ks *v1.Kustomization, state State) (why string, ok bool) {
+	switch state {
+	case Healthy:
+		return "", true
+	case Paused:
+		return "spec.suspend is true", true
+	case NeedsConfirmation:
+		if !isStalled(ks) && ks.Status.Rollout.PendingPrune != nil {
+			return ks.Status.Rollout.PendingPrune.Message, true
+		}
+	case Verifying, Held:
+		why = culpritLine(ks)
+		return why, why != ""
+	default:
+		// The condition Ready says it.
+	}
+	return "", false
 }
 
 // culpritLine names the first object that is not healthy, and counts the others.
