@@ -78,6 +78,7 @@ func newRootCommand() *cobra.Command {
 		newConfirmCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
+		newRemoteBuildCommand(),
 		newRunCommand(g),
 		newStatusCommand(g),
 		newVersionCommand(),

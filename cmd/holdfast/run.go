@@ -47,6 +47,9 @@ func newRunCommand(g *globals) *cobra.Command {
 			return err
 		}
 		logger.SetLogger(logger.NewLogger(flags.Log))
+		if options.Kustomization.RemoteBuilds, err = remoteBuilds(); err != nil {
+			return err
+		}
 		config, err := g.config()
 		if err != nil {
 			return err

@@ -23,8 +23,11 @@ import (
 type Options struct {
 	// NoRemoteBases refuses resources that are not in the artifact, before anything is fetched. Without it kustomize runs
 	// git, and what a remote base refers to in turn is not looked at before: a process that runs builds of others
-	// should set GIT_ALLOW_PROTOCOL to "https:ssh", so that git clones nothing from its disk.
+	// should set GIT_ALLOW_PROTOCOL to AllowedGitProtocols, so that git clones nothing from its disk.
 	NoRemoteBases bool
+	// Remote takes over a build that fetches something, such as by an Isolation. Without it such a build waits for the network
+	// in this process, without a limit, and all others wait with it.
+	Remote func() (Result, error)
 }
 
 // Emptiness says why a build has no objects, which decides whether everything may be pruned.
@@ -108,6 +111,9 @@ func (b *builder) run() (Result, error) {
 	b.tree, err = readTree(files, b.root, b.dir, b.opts)
 	if err != nil {
 		return Result{}, err
+	}
+	if b.tree.remote && b.opts.Remote != nil {
+		return b.opts.Remote()
 	}
 	if b.tree.remote {
 		if files.FileSystem, err = artifactFS(b.root, true); err != nil {

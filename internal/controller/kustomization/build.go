@@ -20,15 +20,19 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
-// buildDesired renders the artifact, unless the same inputs were rendered before.
+// buildDesired renders the artifact, unless the same inputs were rendered before. What was fetched from elsewhere is an input
+// that nobody announces, so that it is fetched again.
 func (p *pass) buildDesired(ctx context.Context) *outcome {
 	key := fmt.Sprintf("%s/%d", p.artifact.Digest, p.ks.Generation)
-	if p.mem.built == nil || p.mem.buildKey != key {
+	same := p.mem.built != nil && p.mem.buildKey == key
+	if !same || p.isOutdated() {
 		built, out := p.render(ctx)
-		if out != nil {
+		switch {
+		case out == nil:
+			p.mem.buildKey, p.mem.built, p.mem.builtAt, p.mem.fetchFailures = key, built, p.now, 0
+		case !same || !out.busy:
 			return out
 		}
-		p.mem.buildKey, p.mem.built, p.mem.fetchFailures = key, built, 0
 	}
 	p.built = p.mem.built
 	p.ks.Status.LastAttemptedRevision = p.revision()
@@ -46,7 +50,7 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
-	result, err := p.Build(root, p.ks, build.Options{NoRemoteBases: p.NoRemoteBases})
+	result, err := p.Build(root, p.ks, p.buildOptions(ctx, root))
 	if err != nil {
 		return nil, p.buildFailed(err)
 	}
@@ -89,6 +93,9 @@ func (p *pass) buildFailed(err error) *outcome {
 	var missing *build.PathNotFound
 	if errors.As(err, &missing) {
 		return p.failed(meta.ArtifactFailedReason, err)
+	}
+	if errors.Is(err, build.ErrBusy) {
+		return &outcome{state: stateProgressing, message: "Waiting to build: " + err.Error(), after: busyLook, busy: true}
 	}
 	p.ks.Status.LastAttemptedRevision = p.revision()
 	return p.failed(meta.BuildFailedReason, err)

@@ -17,6 +17,8 @@ type memory struct {
 	// buildKey and built are the inputs and the result of the last build.
 	buildKey string
 	built    *build.Result
+	// builtAt is when that was.
+	builtAt time.Time
 	// appliedKey is the build that was applied in full, appliedAt when, and nextApply when that has to be done again.
 	appliedKey           string
 	appliedAt, nextApply time.Time

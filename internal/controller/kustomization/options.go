@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
@@ -25,6 +26,9 @@ type Options struct {
 	NoCrossNamespaceRefs bool
 	// NoRemoteBases forbids kustomize bases and resources outside the artifact.
 	NoRemoteBases bool
+	// RemoteBuilds runs builds that fetch something, so that a host that does not answer stops no others. Without it they run
+	// in this process.
+	RemoteBuilds *build.Isolation
 	// OwnNamespace is the namespace that the controller runs in; it is never pruned.
 	OwnNamespace string
 	// IntervalJitterPercentage spreads the interval of successful reconciliations, 0 to 99.

@@ -74,6 +74,8 @@ type outcome struct {
 	err error
 	// quiet suppresses the Warning event of a failure.
 	quiet bool
+	// busy is true when nothing was built only because another build with remote bases was running.
+	busy bool
 }
 
 func (p *pass) run(ctx context.Context) outcome {
