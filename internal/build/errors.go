@@ -142,7 +142,27 @@ func scrubbed(prefix string, err error, root string) error {
 	if parent := filepath.Dir(root); parent != "/" {
 		text = strings.ReplaceAll(text, parent+"/", "../")
 	}
-	return &Error{text: prefix + clones.ReplaceAllString(text, ""), err: err}
+	return &Error{text: prefix + withoutValues(clones.ReplaceAllString(text, "")), err: err}
+}
+
+// quoted are the places where kustomize quotes what it was given, which may be values of Secrets: configurations of its built-in
+// generators and transformers, patches, literals, lines of env files, and credentials in URLs.
+var quoted = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile("(?s)with config: `.*`"), "with config (not shown)"},
+	{regexp.MustCompile(`(?s)(patch(?:es)? from) \[.*\]`), "$1 (not shown)"},
+	{regexp.MustCompile(`(?s)(literal(?: source)?:?) .*?(, expected| expected|$)`), "$1 (not shown)$2"},
+	{regexp.MustCompile(`(://)[^/\s@]+@`), "$1"},
+}
+
+// withoutValues cuts out of a text of kustomize what it quotes.
+func withoutValues(text string) string {
+	for _, q := range quoted {
+		text = q.pattern.ReplaceAllString(text, q.instead)
+	}
+	return text
 }
 
 // pathless returns typed errors as they are, and others without paths of the disk.

@@ -19,6 +19,10 @@ func Normalize(objects []*unstructured.Unstructured) error {
 			continue
 		}
 		if err := normalize.Unstructured(obj); err != nil {
+			if obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1" {
+				// The text may quote a value.
+				return fmt.Errorf("normalize Secret/%s: data and stringData have to be maps of strings, data in base64", obj.GetName())
+			}
 			return fmt.Errorf("normalize %s/%s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
