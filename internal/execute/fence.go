@@ -40,7 +40,7 @@ func (f *fence) check(ctx context.Context) error {
 	return nil
 }
 
-// Patch asks the fence before it writes. A dry-run writes nothing.
+// Patch asks the fence before it writes, and withholds what the API server says about values. A dry-run writes nothing.
 func (c *primedClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	var options client.PatchOptions
 	options.ApplyOptions(opts)
@@ -49,5 +49,5 @@ func (c *primedClient) Patch(ctx context.Context, obj client.Object, patch clien
 			return err
 		}
 	}
-	return c.Client.Patch(ctx, obj, patch, opts...)
+	return withheld(c.Client.Patch(ctx, obj, patch, opts...), obj)
 }

@@ -1,0 +1,48 @@
+package execute_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-gitops/holdfast/internal/execute"
+)
+
+// What the API server says about a Secret quotes its values, and errors are read by people who may not read the Secret.
+func TestValuesOfSecretsAreWithheld(t *testing.T) {
+	const value = "hunter2"
+	tests := map[string]struct {
+		err   error
+		parts []string
+	}{
+		"type": {apierrors.NewBadRequest(`failed to create typed patch object (a/s; /v1, Kind=Secret): .stringData.pin: expected string, got &value.valueUnstructured{Value:"hunter2"}`),
+			[]string{"Secret/a/s", "BadRequest", ".stringData.pin: expected string"}},
+		"invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{field.Invalid(field.NewPath("data").Key("pin"), value, "bad "+value)}),
+			[]string{"Secret/a/s", "Invalid", "data[pin]"}},
+		"webhook": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("password hunter2 is weak")),
+			[]string{"Secret/a/s", "Forbidden"}},
+		"no status": {errors.New("can't encode hunter2"), []string{"Secret/a/s"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI()
+			a.faults["dry-run Secret/a/s"] = tt.err
+			_, err := a.executor().Apply(t.Context(), execute.ApplyRequest{
+				Owner: client.ObjectKey{Namespace: "flux-system", Name: "app"}, Objects: []*unstructured.Unstructured{obj("v1", "Secret/a/s")}})
+			if err == nil || strings.Contains(err.Error(), value) {
+				t.Fatalf("%v", err)
+			}
+			for _, part := range tt.parts {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
