@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-gitops/holdfast/internal/app"
+	"github.com/holdfast-gitops/holdfast/internal/scratch"
 )
 
 const runHelp = `Runs the controllers until it gets SIGTERM or SIGINT. In a pod it uses the pod's own account, elsewhere the
@@ -54,9 +57,21 @@ func newRunCommand(g *globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return app.Run(cmd.Context(), config, options)
+		return inScratch(func() error { return app.Run(cmd.Context(), config, options) })
 	}
 	return command
+}
+
+// inScratch runs a function with a directory for temporary files that does not outlive the process for long, however it ends.
+func inScratch(run func() error) error {
+	dir, closeDir, err := scratch.Open(os.TempDir())
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		return errors.Join(fmt.Errorf("set the directory for temporary files: %w", err), closeDir())
+	}
+	return errors.Join(run(), closeDir())
 }
 
 // environment reads the environment, in which --namespace stands in for an empty RUNTIME_NAMESPACE.
