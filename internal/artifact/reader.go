@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -38,6 +40,7 @@ type ReaderOptions struct {
 type Reader struct {
 	options ReaderOptions
 	client  *http.Client
+	silent  silent
 }
 
 // NewReader returns a reader.
@@ -53,10 +56,55 @@ func NewReader(o ReaderOptions) *Reader {
 	}
 	transport := o.Transport
 	if transport == nil {
-		transport = http.DefaultTransport.(*http.Transport).Clone()
+		transport = patient()
 	}
 	return &Reader{options: o, client: &http.Client{Transport: transport}}
 }
+
+// A server that does not answer must not hold up those who wait for others: the limits on its first word are short, that
+// on the whole of an artifact is not.
+const (
+	dialTimeout   = 5 * time.Second
+	answerTimeout = 10 * time.Second
+	// silence is how long nobody asks a server again that did not answer.
+	silence = 10 * time.Second
+)
+
+func patient() http.RoundTripper {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
+	transport.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	transport.ResponseHeaderTimeout = answerTimeout
+	return transport
+}
+
+// silent remembers the hosts that did not answer, and until when they are left alone.
+type silent struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (s *silent) note(host string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil {
+		s.until = map[string]time.Time{}
+	}
+	s.until[host] = until
+}
+
+func (s *silent) has(host string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until, ok := s.until[host]
+	if ok && !now.Before(until) {
+		delete(s.until, host)
+		return false
+	}
+	return ok
+}
+
+// errSilent says why a server was not asked.
+var errSilent = errors.New("its server did not answer a moment ago")
 
 // Fetch downloads an artifact, proves that it is the one described, and unpacks it into dir, which is created when it
 // does not exist and must be empty. After an error dir holds nothing.
@@ -138,8 +186,14 @@ func (r *Reader) request(ctx context.Context, address string) (io.ReadCloser, er
 	}
 	// Without this, the transport would ask for compression and unpack the archive on the way.
 	request.Header.Set("Accept-Encoding", "identity")
+	if r.silent.has(request.URL.Host, time.Now()) {
+		return nil, &TransientError{URL: address, Err: errSilent}
+	}
 	response, err := r.client.Do(request)
 	if err != nil {
+		if timeout := (net.Error)(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			r.silent.note(request.URL.Host, time.Now().Add(silence))
+		}
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // the URL is named once
