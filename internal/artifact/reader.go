@@ -191,14 +191,7 @@ func (r *Reader) request(ctx context.Context, address string) (io.ReadCloser, er
 	}
 	response, err := r.client.Do(request)
 	if err != nil {
-		if timeout := (net.Error)(nil); errors.As(err, &timeout) && timeout.Timeout() {
-			r.silent.note(request.URL.Host, time.Now().Add(silence))
-		}
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err // the URL is named once
-		}
-		return nil, &TransientError{URL: address, Err: err}
+		return nil, r.unanswered(request.URL.Host, address, err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
@@ -213,4 +206,16 @@ func (r *Reader) request(ctx context.Context, address string) (io.ReadCloser, er
 	default:
 		return nil, fmt.Errorf("fetch artifact %s: the server answered %s; check that the source controller is reachable", address, response.Status)
 	}
+}
+
+// unanswered is the error of a request that got no answer. A host that kept silent is remembered.
+func (r *Reader) unanswered(host, address string, err error) error {
+	if timeout := (net.Error)(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		r.silent.note(host, time.Now().Add(silence))
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // the URL is named once
+	}
+	return &TransientError{URL: address, Err: err}
 }

@@ -186,12 +186,13 @@ func leaves(k *types.Kustomization) []string {
 	for _, g := range k.SecretGenerator {
 		paths = append(paths, sources(g.KvPairSources)...)
 	}
+	//nolint:staticcheck // deprecated fields are still read by kustomize
 	for _, p := range append(append([]types.Patch{}, k.Patches...), k.PatchesJson6902...) {
 		if p.Path != "" {
 			paths = append(paths, p.Path)
 		}
 	}
-	for _, p := range k.PatchesStrategicMerge {
+	for _, p := range k.PatchesStrategicMerge { //nolint:staticcheck // as above
 		_, files := split([]string{string(p)})
 		paths = append(paths, files...)
 	}

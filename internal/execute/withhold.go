@@ -34,6 +34,8 @@ func withheld(err error, obj runtime.Object) error {
 		if missingRight.MatchString(status.Message) {
 			return err
 		}
+	default:
+		// The text may quote what was sent.
 	}
 	return &apierrors.StatusError{ErrStatus: bare(status)}
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -90,7 +90,7 @@ func ParseInventory(s string) (ID, error) {
 // can. A name such as "../configmaps/c" would make a request for one object a request for another.
 func (id ID) Unaddressable() string {
 	for _, part := range []struct{ field, value string }{{"namespace", id.Namespace}, {"name", id.Name}} {
-		if problems := path.IsValidPathSegmentName(part.value); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(part.value); len(problems) > 0 {
 			return fmt.Sprintf("%s %q %s", part.field, part.value, strings.Join(problems, ", "))
 		}
 	}

@@ -26,12 +26,7 @@ func (f Farewell) MayGo(p Plan) bool { return len(f.Blocking) == 0 && len(p.Dele
 // than taken from under its users. What could not be read or deleted is waited for without end: giving up would orphan it.
 func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Farewell {
 	timedOut := !f.Now.Before(deletedAt.Add(f.Policy.Timeout))
-	leaving := object.Set{}
-	for _, s := range f.Stale {
-		if s.Seen.Presence == Present && !s.Seen.DeletedAt.IsZero() {
-			leaving[s.ID] = struct{}{}
-		}
-	}
+	leaving := f.leaving()
 	var out Farewell
 	for _, r := range p.Retain {
 		onItsWay := r.Reason == v1.RetainedTerminating && leaving.Has(r.ID)
@@ -50,6 +45,17 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 		}
 	}
 	return out
+}
+
+// leaving are the stale objects whose deletion was accepted and that are not gone yet.
+func (f Facts) leaving() object.Set {
+	leaving := object.Set{}
+	for _, s := range f.Stale {
+		if s.Seen.Presence == Present && !s.Seen.DeletedAt.IsZero() {
+			leaving[s.ID] = struct{}{}
+		}
+	}
+	return leaving
 }
 
 // staysForGood tells whether an object is kept by a word of a person, which no waiting changes.

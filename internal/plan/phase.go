@@ -32,13 +32,8 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	if next.Running != nil && next.Running.Digest == want.Digest {
 		next.Running.Revision = want.Revision // what runs is what this revision renders, too
 	}
-	unsettled := prev.Phase != v1.PhaseHealthy && prev.Phase != v1.PhasePruning
-	if same && (!want.Requested || !unsettled) && prev.Phase != v1.PhaseRefused && prev.Phase != v1.PhaseWaiting {
-		next.Wanted.Revision = want.Revision
-		if prev.Phase == v1.PhaseHealthy && prev.Verified && next.LastHealthy != nil && next.LastHealthy.Digest == want.Digest {
-			next.LastHealthy.Revision = want.Revision
-		}
-		return next
+	if same && goesOn(prev.Phase, want.Requested) {
+		return takeOver(next, want)
 	}
 	next.Wanted = &v1.RevisionDigest{Revision: want.Revision, Digest: want.Digest}
 	next.WantedGeneration = want.Generation
@@ -46,6 +41,28 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.Culprits = nil
 	next.Verified = same && prev.Verified
 	return enter(next, v1.PhaseApplying, now)
+}
+
+// goesOn tells whether a rollout of the same build goes on from a phase. One that was refused or had to wait begins anew, and
+// so does one without a good verdict when a person asks.
+func goesOn(phase v1.Phase, requested bool) bool {
+	switch phase {
+	case v1.PhaseRefused, v1.PhaseWaiting:
+		return false
+	case v1.PhaseHealthy, v1.PhasePruning:
+		return true
+	default:
+		return !requested
+	}
+}
+
+// takeOver moves a rollout to a revision that renders the same objects.
+func takeOver(r v1.RolloutStatus, want Want) v1.RolloutStatus {
+	r.Wanted.Revision = want.Revision
+	if r.Phase == v1.PhaseHealthy && r.Verified && r.LastHealthy != nil && r.LastHealthy.Digest == want.Digest {
+		r.LastHealthy.Revision = want.Revision
+	}
+	return r
 }
 
 // phaseBeforeWait is the phase that a wait interrupted, as the traces of it tell: what runs, its verdict and its deadline.

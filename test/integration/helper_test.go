@@ -74,16 +74,6 @@ func eventually(t *testing.T, within time.Duration, what string, check func(ctx 
 	}
 }
 
-// consistently calls check for a time. The test fails at its first error.
-func consistently(t *testing.T, during time.Duration, what string, check func(ctx context.Context) error) {
-	t.Helper()
-	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(pollInterval) {
-		if err := check(t.Context()); err != nil {
-			t.Fatalf("not all the time: %s: %v", what, err)
-		}
-	}
-}
-
 // eventuallyGone waits until an object no longer exists.
 func eventuallyGone(t *testing.T, within time.Duration, object client.Object) {
 	t.Helper()

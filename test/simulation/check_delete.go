@@ -86,7 +86,7 @@ func (w *world) checkPolicy(k *worker, id object.ID) {
 	why := "nothing was looked at"
 	for _, ks := range specs {
 		for _, p := range w.sourceFor(k.key.Name).since(k.seen.source) {
-			if why = w.forbids(k, ks, p, id); why == "" {
+			if why = w.forbids(ks, p, id); why == "" {
 				return
 			}
 		}
@@ -100,7 +100,7 @@ func leavesAll(ks *v1.Kustomization) bool {
 }
 
 // forbids says why a spec and an artifact together forbid a deletion; empty if they don't.
-func (w *world) forbids(k *worker, ks *v1.Kustomization, p publication, id object.ID) string {
+func (w *world) forbids(ks *v1.Kustomization, p publication, id object.ID) string {
 	if ks == nil {
 		return "there is no Kustomization"
 	}
@@ -198,11 +198,12 @@ func (w *world) checkUsers(k *worker, id object.ID) {
 		return
 	}
 	looked, ok := k.seen.users[id.Namespace]
-	if !ok {
+	switch {
+	case !ok:
 		w.fail("never deleted", "%s is in use, and nobody looked", id)
-	} else if w.truth.lastFree[id] <= looked {
+	case w.truth.lastFree[id] <= looked:
 		w.fail("never deleted", "%s is in use, and was so since step %d; the look began at step %d", id, w.truth.lastFree[id], looked)
-	} else {
+	default:
 		w.stats.Races++
 	}
 }

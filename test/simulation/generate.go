@@ -230,7 +230,7 @@ func (t tree) change(rng *rand.Rand, paths []string, counter int) tree {
 
 func (t *tree) changeOnce(rng *rand.Rand, paths []string, counter int, name string) {
 	path := pick(rng, paths)
-	d := t.Directories[path]
+	var d directory
 	switch rng.IntN(20) {
 	case 0:
 		d = directory{Fails: true}
@@ -238,8 +238,6 @@ func (t *tree) changeOnce(rng *rand.Rand, paths []string, counter int, name stri
 		d = directory{Bare: true}
 	case 2:
 		d = directory{Bare: true, Explicit: true}
-	default:
-		d = directory{}
 	}
 	t.Directories[path] = d
 	if len(t.Components) == 0 || chance(rng, 8) {

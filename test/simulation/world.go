@@ -120,7 +120,7 @@ func (w *world) pathsOf(s *source) []string {
 	return paths
 }
 
-func (w *world) createKustomization(name string) bool {
+func (w *world) createKustomization(name string) {
 	spec := fluxv1.KustomizationSpec{
 		Interval:      metav1.Duration{Duration: 10 * time.Minute},
 		RetryInterval: &metav1.Duration{Duration: 30 * time.Second},
@@ -141,7 +141,7 @@ func (w *world) createKustomization(name string) bool {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind))
-	return w.cluster.Create("admin", u)
+	w.cluster.Create("admin", u)
 }
 
 // publish makes a tree the newest revision of a source.

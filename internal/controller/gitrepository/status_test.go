@@ -28,8 +28,8 @@ func artifactOf(revision string) *meta.Artifact {
 }
 
 var (
-	good   = outcome{artifact: artifactOf("main@sha1:1"), stored: true}
-	broken = errors.New("broken")
+	good      = outcome{artifact: artifactOf("main@sha1:1"), stored: true}
+	errBroken = errors.New("broken")
 )
 
 // statusCases are outcomes in a row, and the conditions that the last one leaves.
@@ -43,14 +43,14 @@ var statusCases = map[string]struct {
 		want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},
 	},
 	"first fetch fails": {
-		last: outcome{}.failed(fetchFailed("GitOperationFailed", broken)),
+		last: outcome{}.failed(fetchFailed("GitOperationFailed", errBroken)),
 		want: map[string]string{
 			"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
 		},
 	},
 	"a fetch fails while an artifact is stored": {
 		before: []outcome{good},
-		last:   good.failed(fetchFailed("AuthenticationFailed", broken)),
+		last:   good.failed(fetchFailed("AuthenticationFailed", errBroken)),
 		want: map[string]string{
 			"Ready": "False AuthenticationFailed", "FetchFailed": "True AuthenticationFailed",
 			"Reconciling": "True ProgressingWithRetry", "ArtifactInStorage": "True Succeeded",
@@ -58,17 +58,17 @@ var statusCases = map[string]struct {
 	},
 	"a fetch fails and the artifact is lost": {
 		before: []outcome{good},
-		last:   outcome{artifact: good.artifact}.failed(fetchFailed("GitOperationFailed", broken)),
+		last:   outcome{artifact: good.artifact}.failed(fetchFailed("GitOperationFailed", errBroken)),
 		want: map[string]string{
 			"Ready": "False GitOperationFailed", "FetchFailed": "True GitOperationFailed", "Reconciling": "True ProgressingWithRetry",
 		},
 	},
 	"invalid URL": {
-		last: outcome{}.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
+		last: outcome{}.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: errBroken})),
 		want: map[string]string{"Ready": "False URLInvalid", "FetchFailed": "True URLInvalid", "Stalled": "True URLInvalid"},
 	},
 	"field not supported": {
-		before: []outcome{good.failed(fetchFailed("GitOperationFailed", broken))},
+		before: []outcome{good.failed(fetchFailed("GitOperationFailed", errBroken))},
 		last:   good.failed(checkSpec(sourcev1.GitRepositorySpec{RecurseSubmodules: true})),
 		want: map[string]string{
 			"Ready": "False FieldNotSupported", "Stalled": "True FieldNotSupported", "ArtifactInStorage": "True Succeeded",
@@ -76,14 +76,14 @@ var statusCases = map[string]struct {
 	},
 	"links refused": {
 		before: []outcome{good},
-		last:   good.failed(buildFailed(broken)),
+		last:   good.failed(buildFailed(errBroken)),
 		want: map[string]string{
 			"Ready": "False BuildFailed", "BuildFailed": "True BuildFailed", "Reconciling": "True ProgressingWithRetry",
 			"ArtifactInStorage": "True Succeeded",
 		},
 	},
 	"storage fails": {
-		last: outcome{}.failed(storageFailed("ArchiveOperationFailed", broken)),
+		last: outcome{}.failed(storageFailed("ArchiveOperationFailed", errBroken)),
 		want: map[string]string{
 			"Ready": "False ArchiveOperationFailed", "StorageOperationFailed": "True ArchiveOperationFailed",
 			"Reconciling": "True ProgressingWithRetry",
@@ -91,9 +91,9 @@ var statusCases = map[string]struct {
 	},
 	"recovery clears everything abnormal": {
 		before: []outcome{
-			good.failed(storageFailed("ArchiveOperationFailed", broken)),
-			good.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: broken})),
-			good.failed(buildFailed(broken)),
+			good.failed(storageFailed("ArchiveOperationFailed", errBroken)),
+			good.failed(gitFailed(&git.Error{Reason: git.ReasonURLInvalid, Err: errBroken})),
+			good.failed(buildFailed(errBroken)),
 		},
 		last: good,
 		want: map[string]string{"Ready": "True Succeeded", "ArtifactInStorage": "True Succeeded"},

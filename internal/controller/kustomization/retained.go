@@ -20,8 +20,9 @@ func isOrdinary(reason v1.RetentionReason) bool {
 	case v1.RetainedAwaitingHealth, v1.RetainedSuperseded, v1.RetainedTerminating, v1.RetainedMovedElsewhere,
 		v1.RetainedAwaitingConfirmation:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // tellRetained adds one event about the objects that begin to be kept for a reason that outlasts a rollout, and one about those

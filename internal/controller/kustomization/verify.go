@@ -55,8 +55,9 @@ func verdictOf(s health.Status) plan.Verdict {
 		return plan.Healthy
 	case health.Failed:
 		return plan.Failed
+	default:
+		return plan.InProgress
 	}
-	return plan.InProgress
 }
 
 // checks are the objects whose health makes the verdict: all of the build with spec.wait, else those listed, else, in
@@ -145,6 +146,7 @@ func (p *pass) nextLook() time.Duration {
 			after = max(time.Millisecond, min(after, p.rollout.Deadline.Sub(p.now)))
 		}
 		return after
+	default:
+		return 0
 	}
-	return 0
 }

@@ -260,7 +260,7 @@ func immutable(k *kind, before, after *unstructured.Unstructured) error {
 	if same(lookup(before.Object, path), lookup(after.Object, path)) {
 		return nil
 	}
-	return apierrors.NewInvalid(k.GroupVersionKind.GroupKind(), after.GetName(), nil)
+	return apierrors.NewInvalid(k.GroupKind(), after.GetName(), nil)
 }
 
 // Preconditions bind a deletion to an object that was seen.

@@ -145,7 +145,7 @@ func disowned(before *entry, after *unstructured.Unstructured) map[string]fields
 }
 
 func sameOwners(a, b map[string]fields) bool {
-	return maps.EqualFunc(a, b, func(x, y fields) bool { return maps.Equal(x, y) })
+	return maps.EqualFunc(a, b, maps.Equal[fields, fields])
 }
 
 // same compares JSON values.

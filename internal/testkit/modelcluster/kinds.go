@@ -66,7 +66,7 @@ func (c *Cluster) kindOf(gk schema.GroupKind) *kind {
 
 func (c *Cluster) isEstablished(definition string) bool {
 	e := c.find(definitionKind, "", definition)
-	return e != nil && conditionIs(e.obj, "Established", "True")
+	return e != nil && isTrue(e.obj, "Established")
 }
 
 // served lists the kinds that are served now, in a fixed order.

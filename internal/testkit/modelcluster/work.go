@@ -80,10 +80,10 @@ func number(obj *unstructured.Unstructured, otherwise int64, path ...string) int
 	return otherwise
 }
 
-func conditionIs(obj *unstructured.Unstructured, kind, status string) bool {
+func isTrue(obj *unstructured.Unstructured, kind string) bool {
 	list, _ := lookup(obj.Object, []string{"status", "conditions"}).([]any)
 	for _, item := range list {
-		if c, ok := item.(map[string]any); ok && c["type"] == kind && c["status"] == status {
+		if c, ok := item.(map[string]any); ok && c["type"] == kind && c["status"] == "True" {
 			return true
 		}
 	}
@@ -182,7 +182,7 @@ func (c *Cluster) syncDeployment(e *entry) bool {
 	case c.roll(current, old, want, total, ready):
 		return true
 	}
-	return c.reportDeployment(e, current, total)
+	return c.reportDeployment(e, current)
 }
 
 // roll takes one step of a rollout.
@@ -217,7 +217,7 @@ func (c *Cluster) roll(current *entry, old []*entry, want, total, ready int64) b
 	return false
 }
 
-func (c *Cluster) reportDeployment(e, current *entry, total int64) bool {
+func (c *Cluster) reportDeployment(e, current *entry) bool {
 	updated, ready, pods := int64(0), int64(0), int64(0)
 	for _, rs := range c.owned(e.obj, replicaSetKind) {
 		pods += number(rs.obj, 0, "status", "replicas")
@@ -251,7 +251,7 @@ func (c *Cluster) syncReplicaSet(e *entry) bool {
 			continue
 		}
 		pods = append(pods, pod)
-		if conditionIs(pod.obj, "Ready", "True") {
+		if isTrue(pod.obj, "Ready") {
 			ready++
 		}
 	}
@@ -261,7 +261,7 @@ func (c *Cluster) syncReplicaSet(e *entry) bool {
 	case int64(len(pods)) > want:
 		victim := pods[0]
 		for _, pod := range pods {
-			if !conditionIs(pod.obj, "Ready", "True") {
+			if !isTrue(pod.obj, "Ready") {
 				victim = pod
 			}
 		}
@@ -285,7 +285,7 @@ func podOf(owner *unstructured.Unstructured, taken map[string]bool) *unstructure
 
 func (c *Cluster) syncJob(e *entry) bool {
 	job := e.obj
-	if job.GetDeletionTimestamp() != nil || conditionIs(job, "Complete", "True") {
+	if job.GetDeletionTimestamp() != nil || isTrue(job, "Complete") {
 		return false
 	}
 	taken, active := map[string]bool{}, 0
@@ -314,11 +314,11 @@ func (c *Cluster) syncPod(e *entry) bool {
 	}
 	status := map[string]any{"phase": "Pending"}
 	spec, _ := pod.Object["spec"].(map[string]any)
-	if lookup(pod.Object, []string{"status", "phase"}) == "Succeeded" || (conditionIs(pod, "Ready", "True") && !runsOnce(pod)) {
+	if lookup(pod.Object, []string{"status", "phase"}) == "Succeeded" || (isTrue(pod, "Ready") && !runsOnce(pod)) {
 		return false // a container that runs needs its configuration no more, until it starts again
 	}
 	switch missing := c.missing(pod); {
-	case conditionIs(pod, "Ready", "True"):
+	case isTrue(pod, "Ready"):
 		status = map[string]any{"phase": "Succeeded"}
 	case len(missing) > 0:
 		status["reason"] = "CreateContainerConfigError: " + missing[0].String() + " not found"
