@@ -31,7 +31,7 @@ func withheld(err error, obj runtime.Object) error {
 		metav1.StatusReasonServerTimeout, metav1.StatusReasonTooManyRequests:
 		return err // about the object as a whole, or about managers of fields
 	case metav1.StatusReasonForbidden:
-		if missingRight.MatchString(status.Message) {
+		if missingRight.MatchString(status.Message) || noPlace.MatchString(status.Message) {
 			return err
 		}
 	default:
@@ -44,6 +44,10 @@ const notShown = " (the full text is not shown, since it may hold values of the 
 
 // missingRight is what the API server says of an account that lacks a right.
 var missingRight = regexp.MustCompile(`^secrets[^:]* is forbidden: User "[^"]*" cannot \w+ resource "secrets"`)
+
+// noPlace is what it says of a quota that is used up, and of a namespace that is going.
+var noPlace = regexp.MustCompile(`^secrets "[^"]*" is forbidden: (exceeded quota: [\w.-]+(, (requested|used|limited): [\w./=,-]+)*|` +
+	`unable to create new content in namespace [\w-]+ because it is being terminated)$`)
 
 // typeFault is what it says of a field that is not of its type, up to the value.
 var typeFault = regexp.MustCompile(`(\.[^\s:]+): (expected \w+|field not declared in schema)`)

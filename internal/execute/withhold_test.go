@@ -27,6 +27,11 @@ func TestValuesOfSecretsAreWithheld(t *testing.T) {
 			[]string{"Secret/a/s", "Invalid", "data[pin]"}},
 		"webhook": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("password hunter2 is weak")),
 			[]string{"Secret/a/s", "Forbidden"}},
+		"quota": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s",
+			errors.New("exceeded quota: none, requested: secrets=1, used: secrets=0, limited: secrets=0")),
+			[]string{"Secret/a/s", "exceeded quota: none", "limited: secrets=0"}},
+		"like a quota": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s",
+			errors.New("exceeded quota: none, requested: secrets=1 for hunter2")), []string{"Secret/a/s", "Forbidden"}},
 		"no status": {errors.New("can't encode hunter2"), []string{"Secret/a/s"}},
 	}
 	for name, tt := range tests {
