@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
@@ -28,7 +27,7 @@ func TestNeverPrunesItself(t *testing.T) {
 		t.Errorf("the message is %q", kept.Message)
 	}
 	eventuallyGone(t, within, s.cm("old"))
-	time.Sleep(2 * time.Second)
+	s.request("app") // one more pass, after which everything is as it was
 	s.stays(s.cm("c"), ks)
 	if err := kube.Delete(t.Context(), ks); err != nil {
 		t.Fatal(err)
