@@ -98,7 +98,7 @@ func (e *Executor) wouldCreate(ctx context.Context, desired *unstructured.Unstru
 	return err
 }
 
-// uidOf is a helper for preconditions, which take pointers.
+// uidOf returns a UID in the form that preconditions take.
 func uidOf(uid string) *types.UID {
 	u := types.UID(uid)
 	return &u

@@ -120,7 +120,7 @@ func (p *pass) acknowledge() {
 	}
 }
 
-// sourceKey names the source in messages.
+// sourceName names the source in messages.
 func (p *pass) sourceName() string {
 	ref := p.ks.Spec.SourceRef
 	return ref.Kind + "/" + p.sourceNamespace() + "/" + ref.Name
