@@ -3,7 +3,9 @@ package gitrepository
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/url"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,64 +24,96 @@ const (
 	keyOldCA       = "caFile"
 	keyClientCert  = "tls.crt"
 	keyClientKey   = "tls.key"
+	keyIdentity    = "identity"
+	keyKnownHosts  = "known_hosts"
+	keyAddress     = "address"
 )
 
-// remote reads the Secret and checks URL and credentials.
+// remote reads the Secrets and checks URL and credentials.
 func (r *reconciler) remote(ctx context.Context, repository *sourcev1.GitRepository) (*git.Remote, *failure) {
 	var auth git.Auth
-	var ca []byte
 	if ref := repository.Spec.SecretRef; ref != nil {
-		key := types.NamespacedName{Namespace: repository.Namespace, Name: ref.Name}
-		var secret corev1.Secret
-		if err := r.secrets.Get(ctx, key, &secret); err != nil {
-			return nil, noSecret(key, err)
+		data, f := r.secret(ctx, repository.Namespace, ref.Name, "spec.secretRef")
+		if f != nil {
+			return nil, f
 		}
 		var err error
-		if auth, ca, err = credentials(secret.Data); err != nil {
-			return nil, fetchFailed(sourcev1.AuthenticationFailedReason, fmt.Errorf("read Secret %s of spec.secretRef: %w", key, err))
+		if auth, err = credentials(data); err != nil {
+			return nil, badSecret(repository.Namespace, ref.Name, "spec.secretRef", err)
 		}
 	}
-	remote, err := git.NewRemote(repository.Spec.URL, auth, ca)
+	if ref := repository.Spec.ProxySecretRef; ref != nil {
+		data, f := r.secret(ctx, repository.Namespace, ref.Name, "spec.proxySecretRef")
+		if f != nil {
+			return nil, f
+		}
+		var err error
+		if auth.Proxy, err = proxy(data); err != nil {
+			return nil, badSecret(repository.Namespace, ref.Name, "spec.proxySecretRef", err)
+		}
+	}
+	remote, err := git.NewRemote(repository.Spec.URL, auth, r.tempDir)
 	if err != nil {
 		return nil, gitFailed(err)
 	}
 	return remote, nil
 }
 
-func noSecret(key types.NamespacedName, err error) *failure {
-	advice := "check that the controller may get Secrets"
-	if apierrors.IsNotFound(err) {
-		advice = "create it or change spec.secretRef"
+// secret reads the data of a Secret that a field of the spec names.
+func (r *reconciler) secret(ctx context.Context, namespace, name, field string) (map[string][]byte, *failure) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var secret corev1.Secret
+	if err := r.secrets.Get(ctx, key, &secret); err != nil {
+		advice := "check that the controller may get Secrets"
+		if apierrors.IsNotFound(err) {
+			advice = "create it or change " + field
+		}
+		return nil, fetchFailed(sourcev1.AuthenticationFailedReason, fmt.Errorf("get Secret %s of %s: %w; %s", key, field, err, advice))
 	}
-	return fetchFailed(sourcev1.AuthenticationFailedReason, fmt.Errorf("get Secret %s of spec.secretRef: %w; %s", key, err, advice))
+	return secret.Data, nil
 }
 
-// credentials reads the data of a Secret. What can't be honoured is an error, because leaving it out would end in a
-// refusal by the server that nobody could explain.
-func credentials(data map[string][]byte) (auth git.Auth, ca []byte, err error) {
-	for _, key := range []string{keyClientCert, keyClientKey} {
-		if len(data[key]) > 0 {
-			return git.Auth{}, nil, fmt.Errorf("key %q: client certificates are %w; use username and password or bearerToken", key, errNotSupported)
-		}
-	}
-	auth = git.Auth{
+func badSecret(namespace, name, field string, err error) *failure {
+	return fetchFailed(sourcev1.AuthenticationFailedReason, fmt.Errorf("read Secret %s/%s of %s: %w", namespace, name, field, err))
+}
+
+// credentials reads the data of a Secret. Which of it is used depends on the URL; a Secret without any of it makes the
+// connection an anonymous one, as in Flux.
+func credentials(data map[string][]byte) (git.Auth, error) {
+	auth := git.Auth{
 		Username:    string(data[keyUsername]),
 		Password:    string(data[keyPassword]),
 		BearerToken: string(data[keyBearerToken]),
+		Identity:    data[keyIdentity],
+		KnownHosts:  data[keyKnownHosts],
+		TLS:         git.TLS{CA: data[keyCA], Cert: data[keyClientCert], Key: data[keyClientKey]},
 	}
-	if ca = data[keyCA]; len(ca) == 0 {
-		ca = data[keyOldCA]
+	if len(auth.TLS.CA) == 0 {
+		auth.TLS.CA = data[keyOldCA]
 	}
-	if len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
-		return git.Auth{}, nil, fmt.Errorf("key %q: it holds no PEM certificate; put the certificate authority of the server there", keyCA)
+	if len(auth.TLS.CA) > 0 && !x509.NewCertPool().AppendCertsFromPEM(auth.TLS.CA) {
+		return git.Auth{}, fmt.Errorf("key %q: it holds no PEM certificate; put the certificate authority of the server there", keyCA)
 	}
-	halfBasic := (auth.Username == "") != (auth.Password == "")
+	return auth, nil
+}
+
+// proxy reads the data of a Secret with a proxy. Errors quote none of it: the address may hold a password.
+func proxy(data map[string][]byte) (*url.URL, error) {
+	address, err := url.Parse(string(data[keyAddress]))
 	switch {
-	case auth.BearerToken == "" && halfBasic:
-		return git.Auth{}, nil, fmt.Errorf("it has only one of %q and %q; add the other", keyUsername, keyPassword)
-	case auth == (git.Auth{}) && len(ca) == 0:
-		return git.Auth{}, nil, fmt.Errorf("it has none of %q with %q, %q and %q; add what the server needs",
-			keyUsername, keyPassword, keyBearerToken, keyCA)
+	case len(data[keyAddress]) == 0:
+		return nil, fmt.Errorf("key %q is missing; put the address of the proxy there, such as https://proxy.example:3128", keyAddress)
+	case err != nil, address.Hostname() == "":
+		return nil, fmt.Errorf("key %q is no URL with a host; put the address of the proxy there, such as https://proxy.example:3128", keyAddress)
 	}
-	return auth, ca, nil
+	username, password := string(data[keyUsername]), string(data[keyPassword])
+	switch {
+	case username != "" && password != "":
+		address.User = url.UserPassword(username, password)
+	case username != "":
+		address.User = url.User(username)
+	case password != "":
+		return nil, errors.New("it has a password and no username; add the other")
+	}
+	return address, nil
 }

@@ -312,7 +312,7 @@ func TestFinalFailuresAreNotTriedAgain(t *testing.T) {
 		wantReason string
 	}{
 		"unsupported":  {func(o *sourcev1.GitRepository) { o.Spec.RecurseSubmodules = true }, "FieldNotSupported"},
-		"ssh":          {func(o *sourcev1.GitRepository) { o.Spec.URL = "ssh://git@host/x" }, "FieldNotSupported"},
+		"range":        {func(o *sourcev1.GitRepository) { o.Spec.Reference.SemVer = "latest" }, "ReferenceInvalid"},
 		"URL":          {func(o *sourcev1.GitRepository) { o.Spec.URL = "http://" }, sourcev1.URLInvalidReason},
 		"short commit": {func(o *sourcev1.GitRepository) { o.Spec.Reference.Commit = "abc" }, "ReferenceInvalid"},
 	}

@@ -16,23 +16,15 @@ var errNotSupported = errors.New("not supported")
 
 // unsupported lists the fields of the spec that are set and can't be honoured.
 func unsupported(spec sourcev1.GitRepositorySpec) []string {
-	ref := sourcev1.GitRepositoryRef{}
-	if spec.Reference != nil {
-		ref = *spec.Reference
-	}
 	fields := []struct {
 		name string
 		set  bool
 	}{
 		{"spec.include", len(spec.Include) > 0},
 		{"spec.provider", spec.Provider != "" && spec.Provider != sourcev1.GitProviderGeneric},
-		{"spec.proxySecretRef", spec.ProxySecretRef != nil},
 		{"spec.recurseSubmodules", spec.RecurseSubmodules},
-		{"spec.ref.name", ref.Name != ""},
-		{"spec.ref.semver", ref.SemVer != ""},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
 		{"spec.sparseCheckout", len(spec.SparseCheckout) > 0},
-		{"spec.url with ssh", strings.HasPrefix(spec.URL, "ssh://")},
 		{"spec.verify", spec.Verification != nil},
 	}
 	var out []string
@@ -62,5 +54,6 @@ func reference(spec sourcev1.GitRepositorySpec) git.Reference {
 	if spec.Reference == nil {
 		return git.Reference{}
 	}
-	return git.Reference{Branch: spec.Reference.Branch, Tag: spec.Reference.Tag, Commit: spec.Reference.Commit}
+	ref := spec.Reference
+	return git.Reference{Branch: ref.Branch, Tag: ref.Tag, SemVer: ref.SemVer, Name: ref.Name, Commit: ref.Commit}
 }

@@ -12,7 +12,7 @@ import (
 // honoured are the fields that the controller acts on; every other field of the API must be refused.
 var honoured = []string{
 	"spec.url", "spec.secretRef", "spec.interval", "spec.timeout", "spec.ignore", "spec.suspend",
-	"spec.ref.branch", "spec.ref.tag", "spec.ref.commit",
+	"spec.proxySecretRef", "spec.ref.branch", "spec.ref.tag", "spec.ref.semver", "spec.ref.name", "spec.ref.commit",
 }
 
 // TestEveryFieldIsHonouredOrRefused walks the API type, so that a field that a new version adds is not ignored.
@@ -69,13 +69,12 @@ func TestCheckSpec(t *testing.T) {
 		t.Errorf("refused: %v", f.err)
 	}
 	f := checkSpec(sourcev1.GitRepositorySpec{
-		URL: "ssh://git@host/x", Provider: "github", Reference: &sourcev1.GitRepositoryRef{SemVer: ">=1", Name: "refs/pull/1/head"},
-		Verification: &sourcev1.GitRepositoryVerification{},
+		URL: "ssh://git@host/x", Provider: "github", Verification: &sourcev1.GitRepositoryVerification{},
 	})
 	if f == nil || !f.final {
 		t.Fatalf("failure %+v, want a final one", f)
 	}
-	for _, name := range []string{"spec.url with ssh", "spec.provider", "spec.ref.semver", "spec.ref.name", "spec.verify"} {
+	for _, name := range []string{"spec.provider", "spec.verify"} {
 		if !strings.Contains(f.err.Error(), name) {
 			t.Errorf("%q does not name %s", f.err, name)
 		}
@@ -97,18 +96,46 @@ func TestCredentials(t *testing.T) {
 		"basic":              {bytes("username", "u", "password", "p"), ""},
 		"bearer":             {bytes("bearerToken", "t"), ""},
 		"bearer and user":    {bytes("bearerToken", "t", "username", "u"), ""},
-		"empty":              {nil, "none of"},
-		"user alone":         {bytes("username", "u"), "only one of"},
-		"password alone":     {bytes("password", "p"), "only one of"},
-		"SSH":                {bytes("identity", "k", "known_hosts", "h"), "none of"},
-		"client certificate": {bytes("tls.crt", "c", "username", "u", "password", "p"), "tls.crt"},
+		"empty":              {nil, ""},
+		"user alone":         {bytes("username", "u"), ""},
+		"SSH":                {bytes("identity", "k", "known_hosts", "h"), ""},
+		"client certificate": {bytes("tls.crt", "c", "tls.key", "k"), ""},
 		"CA that is none":    {bytes("ca.crt", "c", "username", "u", "password", "p"), "ca.crt"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := credentials(tt.data)
+			_, err := credentials(tt.data)
 			if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+// TestProxy: what may be put into the Secret of spec.proxySecretRef, and that no message quotes it.
+func TestProxy(t *testing.T) {
+	tests := map[string]struct {
+		address, username, password string
+		want                        string
+		wantErr                     bool
+	}{
+		"plain":         {"http://proxy:3128", "", "", "http://proxy:3128", false},
+		"with both":     {"https://proxy:3128", "user", "s3cr3t", "https://user:s3cr3t@proxy:3128", false},
+		"with user":     {"socks5://proxy:1080", "user", "", "socks5://user@proxy:1080", false},
+		"nothing":       {"", "", "", "", true},
+		"no host":       {"s3cr3t", "", "", "", true},
+		"not a URL":     {"http://user:s3cr3t@ho st", "", "", "", true},
+		"password only": {"http://proxy:3128", "", "s3cr3t", "", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			data := map[string][]byte{"address": []byte(tt.address), "username": []byte(tt.username), "password": []byte(tt.password)}
+			got, err := proxy(data)
+			if (err != nil) != tt.wantErr || err == nil && got.String() != tt.want {
+				t.Fatalf("got %v, %v; want %s", got, err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("the message holds a secret: %v", err)
 			}
 		})
 	}

@@ -29,15 +29,14 @@ func (r *reconciler) sync(ctx context.Context, repository *sourcev1.GitRepositor
 	if f != nil {
 		return current.failed(f)
 	}
-	ref := reference(repository.Spec)
-	commit, err := remote.Resolve(ctx, ref)
+	head, err := remote.Resolve(ctx, reference(repository.Spec))
 	if err != nil {
 		return current.failed(gitFailed(err))
 	}
-	if current.stored && current.artifact.Revision == ref.Revision(commit) && ptr.Equal(current.ignore, repository.Spec.Ignore) {
+	if current.stored && current.artifact.Revision == head.Revision && ptr.Equal(current.ignore, repository.Spec.Ignore) {
 		return current
 	}
-	next, f := r.fetch(ctx, repository, remote, ref)
+	next, f := r.fetch(ctx, repository, remote, head)
 	if f != nil {
 		return current.failed(f)
 	}
@@ -66,8 +65,8 @@ func (o outcome) failed(f *failure) outcome {
 }
 
 // fetch gets the commit and publishes it.
-func (r *reconciler) fetch(ctx context.Context, repository *sourcev1.GitRepository, remote *git.Remote, ref git.Reference) (o outcome, f *failure) {
-	snapshot, err := remote.Fetch(ctx, ref, r.tempDir)
+func (r *reconciler) fetch(ctx context.Context, repository *sourcev1.GitRepository, remote *git.Remote, head git.Head) (o outcome, f *failure) {
+	snapshot, err := remote.Fetch(ctx, head)
 	if err != nil {
 		return outcome{}, gitFailed(err)
 	}

@@ -1,4 +1,4 @@
-// Package git reads commits from Git repositories over HTTP and HTTPS.
+// Package git reads commits from Git repositories over HTTP, HTTPS and SSH.
 //
 // Resolve asks the remote what a reference points at, which costs one small request. Fetch gets that commit, shallow
 // where the protocol allows it, and hands out its files as an artifact.Tree. Files are read from Git's object store,

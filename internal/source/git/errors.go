@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
+	"golang.org/x/crypto/ssh/knownhosts"
 )
 
 // Reason classes a failure, in the words of Flux's conditions.
@@ -67,6 +68,8 @@ func classify(ctx context.Context, doing string, err error) *Error {
 		badHost   x509.HostnameError
 		dns       *net.DNSError
 		dial      *net.OpError
+		host      *knownhosts.KeyError
+		revoked   *knownhosts.RevokedError
 	)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -83,6 +86,11 @@ func classify(ctx context.Context, doing string, err error) *Error {
 		e.Err, e.Advice = transport.ErrRepositoryNotFound, "check spec.url, and whether the repository is private and needs spec.secretRef"
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		e.Err, e.Advice = transport.ErrEmptyRemoteRepository, "push a commit to it"
+	case errors.As(err, &host), errors.As(err, &revoked):
+		e.Reason, e.Err, e.Advice = hostKeyFault(host)
+	case refusesKey(err):
+		e.Reason, e.Err = ReasonAuthenticationFailed, errKeyRefused
+		e.Advice = "give the public half of identity in the Secret of spec.secretRef read access to the repository"
 	case errors.As(err, &unknownCA), errors.As(err, &badHost):
 		e.Err, e.Advice = plain(err), "put the certificate authority of the server into ca.crt of the Secret of spec.secretRef"
 	case errors.As(err, &dns):
@@ -96,6 +104,28 @@ func classify(ctx context.Context, doing string, err error) *Error {
 }
 
 var errNoAddress = errors.New("no address found")
+
+// What SSH servers do.
+var (
+	ErrHostUnknown  = errors.New("the server's host key is not among the known hosts")
+	ErrHostMismatch = errors.New("the server's host key is another than the known one")
+	errKeyRefused   = errors.New("the server accepts no such key")
+)
+
+// hostKeyFault tells a server that nobody knows from one that pretends to be a known one. Nothing was sent to either.
+func hostKeyFault(host *knownhosts.KeyError) (reason Reason, err error, advice string) {
+	if host != nil && len(host.Want) == 0 {
+		return ReasonAuthenticationFailed, ErrHostUnknown,
+			"put what `ssh-keyscan HOST` prints, once you have checked it, under known_hosts into the Secret of spec.secretRef"
+	}
+	return ReasonAuthenticationFailed, ErrHostMismatch,
+		"find out whether the server was given a new key or somebody is in between; correct known_hosts in the Secret of spec.secretRef only then"
+}
+
+// refusesKey tells whether an SSH server refused to let us in. The library has no type for it, only words.
+func refusesKey(err error) bool {
+	return strings.Contains(err.Error(), "ssh: unable to authenticate")
+}
 
 // plain takes the method and URL off an error of net/http: the URL is named already, and local ports would make the
 // message change from one attempt to the next. What a server wrote is brought to one line of bounded length.

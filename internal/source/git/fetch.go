@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	gogit "github.com/go-git/go-git/v5"
@@ -36,62 +37,72 @@ type Snapshot struct {
 	// Tree holds the files; it reads them from disk until Close.
 	Tree *artifact.Tree
 
-	dir     string
-	storage *filesystem.Storage
+	store *store
 }
 
 // Close removes what Fetch wrote to disk.
-func (s *Snapshot) Close() error {
-	return errors.Join(s.storage.Close(), os.RemoveAll(s.dir))
-}
+func (s *Snapshot) Close() error { return s.store.Close() }
 
-// Fetch gets the commit that a reference points at now. Its objects are kept in a directory of their own below
-// tempDir, the system's when empty.
-func (r *Remote) Fetch(ctx context.Context, ref Reference, tempDir string) (_ *Snapshot, err error) {
-	if err := ref.validate(); err != nil {
+// Fetch gets the commit that a resolved reference points at now. Its objects are kept in a directory of their own.
+func (r *Remote) Fetch(ctx context.Context, head Head) (_ *Snapshot, err error) {
+	store, err := r.newStore()
+	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(tempDir, "git-*")
-	if err != nil {
-		return nil, fmt.Errorf("create directory for a Git fetch: %w; check the space and rights of the temporary directory", err)
-	}
-	s := &Snapshot{dir: dir, storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache),
-		filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: largeObject})}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(err, store.Close())
 		}
 	}()
-	commit, err := r.get(ctx, ref, s.storage)
+	commit, err := r.get(ctx, head, store.Storage)
 	if err != nil {
 		return nil, err
 	}
-	s.Commit, s.Revision = commit.Hash.String(), ref.Revision(commit.Hash.String())
+	s := &Snapshot{Commit: commit.Hash.String(), store: store}
+	s.Revision = head.wanted.revision(head.source, s.Commit)
 	s.Subject, _, _ = strings.Cut(strings.TrimSpace(commit.Message), "\n")
-	if s.Tree, err = readTree(ctx, s.storage, commit); err != nil {
+	if s.Tree, err = readTree(ctx, store.Storage, commit); err != nil {
 		return nil, &Error{Reason: ReasonOperationFailed, Doing: fmt.Sprintf("read %s of %s", s.Revision, r.address), Err: err}
 	}
 	return s, nil
 }
 
-func (r *Remote) get(ctx context.Context, ref Reference, s *filesystem.Storage) (*object.Commit, error) {
-	if ref.Commit != "" {
-		return r.getCommit(ctx, ref, s)
+// store keeps objects in a directory of its own.
+type store struct {
+	*filesystem.Storage
+	dir string
+}
+
+func (r *Remote) newStore() (*store, error) {
+	dir, err := os.MkdirTemp(r.tempDir, "git-*")
+	if err != nil {
+		return nil, fmt.Errorf("create directory for a Git fetch: %w; check the space and rights of the temporary directory", err)
 	}
-	err := r.fetch(ctx, s, 1, ref.name()+":"+fetched.String())
+	return &store{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache),
+		filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: largeObject})}, nil
+}
+
+// Close removes what was written to disk.
+func (s *store) Close() error { return errors.Join(s.Storage.Close(), os.RemoveAll(s.dir)) }
+
+func (r *Remote) get(ctx context.Context, head Head, s *filesystem.Storage) (*object.Commit, error) {
+	if head.source == "" {
+		return r.getCommit(ctx, head.wanted, s)
+	}
+	err := r.fetch(ctx, s, 1, head.source.String()+":"+fetched.String())
 	var noMatch gogit.NoMatchingRefSpecError
 	if errors.As(err, &noMatch) {
-		return nil, missing(ref, r.address)
+		return nil, missing(head.wanted, r.address)
 	}
-	doing := fmt.Sprintf("fetch %s from %s", ref, r.address)
+	doing := fmt.Sprintf("fetch %s from %s", head.wanted, r.address)
 	if err != nil {
 		return nil, classify(ctx, doing, err)
 	}
-	head, err := s.Reference(fetched)
+	at, err := s.Reference(fetched)
 	if err != nil {
 		return nil, classify(ctx, doing, err)
 	}
-	commit, err := peel(s, head.Hash())
+	commit, err := peel(s, at.Hash())
 	if err != nil {
 		return nil, classify(ctx, doing, err)
 	}
@@ -109,7 +120,7 @@ func (r *Remote) getCommit(ctx context.Context, ref Reference, s *filesystem.Sto
 			err = r.fetch(ctx, s, 0, "refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*")
 		}
 	} else {
-		err = r.fetch(ctx, s, 0, Reference{Branch: ref.Branch}.name()+":"+fetched.String())
+		err = r.fetch(ctx, s, 0, ref.name().String()+":"+fetched.String())
 	}
 	var noMatch gogit.NoMatchingRefSpecError
 	if errors.As(err, &noMatch) {
@@ -130,11 +141,54 @@ func (r *Remote) getCommit(ctx context.Context, ref Reference, s *filesystem.Sto
 }
 
 func (r *Remote) fetch(ctx context.Context, s *filesystem.Storage, depth int, specs ...string) error {
-	o := &gogit.FetchOptions{Depth: depth, Tags: gogit.NoTags, Force: true, Auth: r.auth, CABundle: r.ca}
+	proxy, done := r.access.dial(ctx)
+	defer done()
+	o := &gogit.FetchOptions{
+		Depth: depth, Tags: gogit.NoTags, Force: true, Auth: r.access.method, ProxyOptions: proxy,
+		CABundle: r.access.tls.CA, ClientCert: r.access.tls.Cert, ClientKey: r.access.tls.Key,
+	}
 	for _, spec := range specs {
 		o.RefSpecs = append(o.RefSpecs, config.RefSpec("+"+spec))
 	}
 	return r.git(s).FetchContext(ctx, o)
+}
+
+// latest picks one of the tags of the same version: that of the youngest commit, as Flux does.
+func (r *Remote) latest(ctx context.Context, tags []plumbing.ReferenceName, ref Reference) (_ plumbing.ReferenceName, err error) {
+	switch len(tags) {
+	case 0:
+		return "", missing(ref, r.address)
+	case 1:
+		return tags[0], nil
+	}
+	store, err := r.newStore()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	specs := make([]string, 0, len(tags))
+	for _, name := range tags {
+		specs = append(specs, name.String()+":"+name.String())
+	}
+	doing := fmt.Sprintf("compare the tags of the same version that %s leads to in %s", ref, r.address)
+	if err := r.fetch(ctx, store.Storage, 1, specs...); err != nil {
+		return "", classify(ctx, doing, err)
+	}
+	youngest, when := plumbing.ReferenceName(""), time.Time{}
+	for _, name := range tags {
+		at, err := store.Reference(name)
+		if err != nil {
+			return "", classify(ctx, doing, err)
+		}
+		commit, err := peel(store.Storage, at.Hash())
+		if err != nil {
+			return "", classify(ctx, doing, err)
+		}
+		if youngest == "" || commit.Committer.When.After(when) {
+			youngest, when = name, commit.Committer.When
+		}
+	}
+	return youngest, nil
 }
 
 // peel follows a tag object to its commit.

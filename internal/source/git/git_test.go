@@ -7,9 +7,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/elazarl/goproxy"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/source/git"
@@ -45,17 +49,27 @@ func commit(t *testing.T, s *gitserver.Server, branch string, files map[string]s
 
 func remote(t *testing.T, url string, auth git.Auth, ca []byte) *git.Remote {
 	t.Helper()
-	r, err := git.NewRemote(url, auth, ca)
+	auth.TLS.CA = ca
+	r, err := git.NewRemote(url, auth, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
+// get resolves a reference and fetches what it points at.
+func get(ctx context.Context, r *git.Remote, ref git.Reference) (*git.Snapshot, error) {
+	head, err := r.Resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return r.Fetch(ctx, head)
+}
+
 // fetch gets a snapshot and returns the paths in it.
 func fetch(t *testing.T, r *git.Remote, ref git.Reference) (*git.Snapshot, []string) {
 	t.Helper()
-	snapshot, err := r.Fetch(t.Context(), ref, t.TempDir())
+	snapshot, err := get(t.Context(), r, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +95,10 @@ func TestFetchesWhatTheReferenceNames(t *testing.T) {
 	second := commit(t, s, "main", map[string]string{"second.yaml": "2"})
 	other := commit(t, s, "feature/x", map[string]string{"other.yaml": "3"})
 	master := commit(t, s, "master", map[string]string{"master.yaml": "4"})
-	if err := errors.Join(s.Tag(repo, "light", first), s.AnnotatedTag(repo, "v1.0", first, "release")); err != nil {
+	err := errors.Join(s.Tag(repo, "light", first), s.AnnotatedTag(repo, "v1.0", first, "release"),
+		s.Tag(repo, "1.9.3", first), s.AnnotatedTag(repo, "v1.10.0", second, "release"), s.Tag(repo, "v2.0.0-rc.1", other),
+		s.Tag(repo, "v3", other), s.Tag(repo, "not-a-version", other), s.SetReference(repo, "refs/pull/7/head", other))
+	if err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
@@ -89,15 +106,26 @@ func TestFetchesWhatTheReferenceNames(t *testing.T) {
 		wantRevision string
 		wantPath     string
 	}{
-		"branch":           {git.Reference{Branch: "main"}, "main@sha1:" + second, "second.yaml"},
-		"branch with path": {git.Reference{Branch: "feature/x"}, "feature/x@sha1:" + other, "other.yaml"},
-		"default":          {git.Reference{}, "master@sha1:" + master, "master.yaml"},
-		"light tag":        {git.Reference{Tag: "light"}, "light@sha1:" + first, "first.yaml"},
-		"annotated tag":    {git.Reference{Tag: "v1.0"}, "v1.0@sha1:" + first, "first.yaml"},
-		"tag over branch":  {git.Reference{Tag: "v1.0", Branch: "main"}, "v1.0@sha1:" + first, "first.yaml"},
-		"commit":           {git.Reference{Commit: first}, "sha1:" + first, "first.yaml"},
-		"commit on branch": {git.Reference{Commit: first, Branch: "main"}, "main@sha1:" + first, "first.yaml"},
-		"commit over tag":  {git.Reference{Commit: second, Tag: "v1.0"}, "sha1:" + second, "second.yaml"},
+		"branch":            {git.Reference{Branch: "main"}, "main@sha1:" + second, "second.yaml"},
+		"branch with path":  {git.Reference{Branch: "feature/x"}, "feature/x@sha1:" + other, "other.yaml"},
+		"default":           {git.Reference{}, "master@sha1:" + master, "master.yaml"},
+		"light tag":         {git.Reference{Tag: "light"}, "light@sha1:" + first, "first.yaml"},
+		"annotated tag":     {git.Reference{Tag: "v1.0"}, "v1.0@sha1:" + first, "first.yaml"},
+		"tag over branch":   {git.Reference{Tag: "v1.0", Branch: "main"}, "v1.0@sha1:" + first, "first.yaml"},
+		"commit":            {git.Reference{Commit: first}, "sha1:" + first, "first.yaml"},
+		"commit on branch":  {git.Reference{Commit: first, Branch: "main"}, "main@sha1:" + first, "first.yaml"},
+		"commit over tag":   {git.Reference{Commit: second, Tag: "v1.0"}, "sha1:" + second, "second.yaml"},
+		"name of a branch":  {git.Reference{Name: "refs/heads/main"}, "refs/heads/main@sha1:" + second, "second.yaml"},
+		"name of a tag":     {git.Reference{Name: "refs/tags/v1.0"}, "refs/tags/v1.0@sha1:" + first, "first.yaml"},
+		"name, peeled":      {git.Reference{Name: "refs/tags/v1.0^{}"}, "refs/tags/v1.0^{}@sha1:" + first, "first.yaml"},
+		"name of a pull":    {git.Reference{Name: "refs/pull/7/head"}, "refs/pull/7/head@sha1:" + other, "other.yaml"},
+		"name over tag":     {git.Reference{Name: "refs/heads/main", Tag: "v1.0"}, "refs/heads/main@sha1:" + second, "second.yaml"},
+		"commit over name":  {git.Reference{Commit: first, Name: "refs/heads/main"}, "refs/heads/main@sha1:" + first, "first.yaml"},
+		"range":             {git.Reference{SemVer: ">=1.0.0 <2.0.0"}, "v1.10.0@sha1:" + second, "second.yaml"},
+		"range with x":      {git.Reference{SemVer: "1.9.x"}, "1.9.3@sha1:" + first, "first.yaml"},
+		"range over branch": {git.Reference{SemVer: "1.9.x", Branch: "main"}, "1.9.3@sha1:" + first, "first.yaml"},
+		"range with pre":    {git.Reference{SemVer: ">=1.0.0-0"}, "v2.0.0-rc.1@sha1:" + other, "other.yaml"},
+		"tag over range":    {git.Reference{SemVer: ">=1.0.0", Tag: "light"}, "light@sha1:" + first, "first.yaml"},
 	}
 	r := remote(t, s.URL(repo), git.Auth{}, nil)
 	for name, tt := range tests {
@@ -113,11 +141,82 @@ func TestFetchesWhatTheReferenceNames(t *testing.T) {
 				t.Errorf("subject %q, want the first line of the message", snapshot.Subject)
 			}
 			head, err := r.Resolve(t.Context(), tt.ref)
-			if err != nil || tt.ref.Revision(head) != tt.wantRevision {
-				t.Errorf("resolved to %s, %v; want %s", head, err, tt.wantRevision)
+			if err != nil || head.Revision != tt.wantRevision {
+				t.Errorf("resolved to %s, %v; want %s", head.Revision, err, tt.wantRevision)
 			}
 		})
 	}
+}
+
+// TestRangeWithTagsOfTheSameVersion: build metadata is no part of the order, so that the youngest commit decides.
+func TestRangeWithTagsOfTheSameVersion(t *testing.T) {
+	s := serve(t, nil)
+	// Commits carry whole seconds; these are a day apart.
+	old := datedCommit(t, s, "main", "1700000000")
+	young := datedCommit(t, s, "main", "1700086400")
+	middle := datedCommit(t, s, "main", "1700040000")
+	err := errors.Join(s.Tag(repo, "v1.0.0+z", old), s.AnnotatedTag(repo, "v1.0.0+a", young, "release"), s.Tag(repo, "v1.0.0+m", middle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, _ := fetch(t, remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{SemVer: "1.0.0"})
+	if snapshot.Revision != "v1.0.0+a@sha1:"+young {
+		t.Errorf("revision %s, want that of the youngest commit %s", snapshot.Revision, young)
+	}
+}
+
+func datedCommit(t *testing.T, s *gitserver.Server, branch, seconds string) string {
+	t.Helper()
+	sha, err := s.CommitChange(repo, gitserver.Change{Branch: branch, Files: map[string]string{"at": seconds}, Seconds: seconds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha
+}
+
+// TestClientCertificate: what a server asks for that lets in only those whom its authority vouches for.
+func TestClientCertificate(t *testing.T) {
+	s := serve(t, func(s *gitserver.Server) { s.TLS, s.ClientCertificate = true, true })
+	commit(t, s, "main", map[string]string{"a": "1"})
+	certificate, key, err := s.ClientPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := git.Auth{TLS: git.TLS{Cert: certificate, Key: key}}
+	if _, paths := fetch(t, remote(t, s.URL(repo), auth, s.CA()), git.Reference{Branch: "main"}); len(paths) != 1 {
+		t.Errorf("files %v, want one", paths)
+	}
+	_, err = remote(t, s.URL(repo), git.Auth{}, s.CA()).Resolve(t.Context(), git.Reference{Branch: "main"})
+	wantReason(t, err, git.ReasonOperationFailed)
+	_, err = git.NewRemote(s.URL(repo), git.Auth{TLS: git.TLS{Cert: certificate}}, "")
+	wantReason(t, err, git.ReasonAuthenticationFailed)
+}
+
+func TestThroughAProxy(t *testing.T) {
+	s := serve(t, func(s *gitserver.Server) { s.TLS = true })
+	commit(t, s, "main", map[string]string{"a": "1"})
+	var used atomic.Int32
+	handler := goproxy.NewProxyHttpServer()
+	handler.OnRequest().HandleConnectFunc(func(host string, c *goproxy.ProxyCtx) (*goproxy.ConnectAction, string) {
+		if c.Req.Header.Get("Proxy-Authorization") != "Basic dXNlcjpzM2NyM3Q=" {
+			return goproxy.RejectConnect, host
+		}
+		used.Add(1)
+		return goproxy.OkConnect, host
+	})
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	proxy, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.User = url.UserPassword("user", "s3cr3t")
+	if _, paths := fetch(t, remote(t, s.URL(repo), git.Auth{Proxy: proxy}, s.CA()), git.Reference{Branch: "main"}); len(paths) != 1 || used.Load() == 0 {
+		t.Errorf("files %v, %d connections through the proxy; want one file and some", paths, used.Load())
+	}
+	proxy.User = url.UserPassword("user", "gu3ss")
+	_, err = remote(t, s.URL(repo), git.Auth{Proxy: proxy}, s.CA()).Resolve(t.Context(), git.Reference{Branch: "main"})
+	wantReason(t, err, git.ReasonOperationFailed)
 }
 
 func TestCommitFromServerThatSendsBranchesOnly(t *testing.T) {
@@ -169,7 +268,7 @@ func TestModesAndLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+	snapshot, err := get(t.Context(), remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{Branch: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +315,7 @@ func TestCredentials(t *testing.T) {
 			r := remote(t, tt.url, tt.auth, tt.ca)
 			_, err := r.Resolve(t.Context(), git.Reference{Branch: "main"})
 			wantReason(t, err, tt.wantReason)
-			snapshot, err := r.Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+			snapshot, err := get(t.Context(), r, git.Reference{Branch: "main"})
 			wantReason(t, err, tt.wantReason)
 			if err == nil {
 				snapshot.Close()
@@ -276,10 +375,14 @@ func TestFailures(t *testing.T) {
 		"unknown host":            {"http://host.invalid/app.git", git.Reference{Branch: "main"}, git.ReasonOperationFailed},
 		"short commit":            {s.URL(repo), git.Reference{Commit: "abc123"}, git.ReasonReferenceInvalid},
 		"impossible branch":       {s.URL(repo), git.Reference{Branch: "a..b"}, git.ReasonReferenceInvalid},
+		"no such name":            {s.URL(repo), git.Reference{Name: "refs/heads/gone"}, git.ReasonOperationFailed},
+		"name that is not full":   {s.URL(repo), git.Reference{Name: "main"}, git.ReasonReferenceInvalid},
+		"nothing in the range":    {s.URL(repo), git.Reference{SemVer: ">=9.0.0"}, git.ReasonOperationFailed},
+		"not a range":             {s.URL(repo), git.Reference{SemVer: "latest"}, git.ReasonReferenceInvalid},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := remote(t, tt.url, git.Auth{}, nil).Fetch(t.Context(), tt.ref, t.TempDir())
+			_, err := get(t.Context(), remote(t, tt.url, git.Auth{}, nil), tt.ref)
 			wantReason(t, err, tt.wantReason)
 			if tt.ref.Commit == "" {
 				_, err = remote(t, tt.url, git.Auth{}, nil).Resolve(t.Context(), tt.ref)
@@ -290,9 +393,9 @@ func TestFailures(t *testing.T) {
 }
 
 func TestInvalidURLs(t *testing.T) {
-	for _, url := range []string{"ssh://git@host/repo", "https://", "://x", "https://user:s3cr3t@ho st/x", "file:///etc", "git@host:repo",
+	for _, url := range []string{"ssh://", "https://", "://x", "https://user:s3cr3t@ho st/x", "file:///etc", "git@host:repo",
 		"https://host/repo?token=s3cr3t", "https://host/repo#s3cr3t"} {
-		_, err := git.NewRemote(url, git.Auth{}, nil)
+		_, err := git.NewRemote(url, git.Auth{}, "")
 		wantReason(t, err, git.ReasonURLInvalid)
 	}
 }
@@ -364,7 +467,7 @@ func TestTimeout(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			_, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(ctx, git.Reference{Branch: "main"}, t.TempDir())
+			_, err := get(ctx, remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{Branch: "main"})
 			if !errors.Is(err, git.ErrTimeout) {
 				t.Errorf("error %v, want a timeout", err)
 			}
@@ -384,7 +487,7 @@ func TestC25ConnectionCutDuringFetch(t *testing.T) {
 			}
 			return gitserver.Fault{}
 		})
-		snapshot, err := remote(t, s.URL(repo), git.Auth{}, nil).Fetch(t.Context(), git.Reference{Branch: "main"}, t.TempDir())
+		snapshot, err := get(t.Context(), remote(t, s.URL(repo), git.Auth{}, nil), git.Reference{Branch: "main"})
 		if err != nil {
 			continue
 		}

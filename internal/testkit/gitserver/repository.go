@@ -28,6 +28,8 @@ type Change struct {
 	Replace bool
 	// Message is the commit message.
 	Message string
+	// Seconds is the time of the commit, since 1970; now when empty.
+	Seconds string
 }
 
 // CreateRepository makes an empty bare repository. Single commits may be fetched from it, as from the big forges.
@@ -72,7 +74,7 @@ func (s *Server) CommitChange(repo string, c Change) (string, error) {
 	ref := "refs/heads/" + c.Branch
 	_, err := s.run(repo, nil, "rev-parse", "--verify", "--quiet", ref)
 	stream := c.stream(ref, err == nil)
-	if _, err := s.run(repo, stream, "fast-import", "--quiet", "--force", "--date-format=now"); err != nil {
+	if _, err := s.run(repo, stream, "fast-import", "--quiet", "--force", "--date-format="+c.dateFormat()); err != nil {
 		return "", fmt.Errorf("commit to %s of repository %s: %w", c.Branch, repo, err)
 	}
 	return s.resolve(repo, ref)
@@ -86,6 +88,11 @@ func (s *Server) Tag(repo, name, commit string) error {
 // AnnotatedTag points a tag with a message at a commit, moving it when it exists.
 func (s *Server) AnnotatedTag(repo, name, commit, message string) error {
 	return s.tag(repo, "tag", "--force", "--annotate", "--message", message, name, commit)
+}
+
+// SetReference points a reference of any name at a commit, such as refs/pull/1/head.
+func (s *Server) SetReference(repo, name, commit string) error {
+	return s.tag(repo, "update-ref", name, commit)
 }
 
 // DeleteTag removes a tag.
@@ -121,7 +128,7 @@ func (s *Server) resolve(repo, ref string) (string, error) {
 // stream is the change in the input format of git fast-import.
 func (c Change) stream(ref string, exists bool) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "commit %s\ncommitter holdfast <holdfast@example.com> now\n", ref)
+	fmt.Fprintf(&b, "commit %s\ncommitter holdfast <holdfast@example.com> %s\n", ref, c.date())
 	data(&b, c.Message)
 	if exists {
 		fmt.Fprintf(&b, "from %s^0\n", ref)
@@ -146,6 +153,20 @@ func (c Change) stream(ref string, exists bool) []byte {
 	}
 	b.WriteString("\n")
 	return b.Bytes()
+}
+
+func (c Change) dateFormat() string {
+	if c.Seconds == "" {
+		return "now"
+	}
+	return "raw"
+}
+
+func (c Change) date() string {
+	if c.Seconds == "" {
+		return "now"
+	}
+	return c.Seconds + " +0000"
 }
 
 func data(b *bytes.Buffer, s string) { fmt.Fprintf(b, "data %d\n%s\n", len(s), s) }

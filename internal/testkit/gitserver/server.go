@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -28,12 +30,15 @@ type Server struct {
 	BearerToken string
 	// TLS makes the server speak HTTPS with a certificate of its own; CA returns what clients must trust.
 	TLS bool
+	// ClientCertificate makes a TLS server ask for a certificate that its own authority signed, as ClientPair does.
+	ClientCertificate bool
 
 	dir      string
 	git      string
 	listener net.Listener
 	http     *http.Server
 	caPEM    []byte
+	pair     tls.Certificate
 	served   chan struct{}
 
 	mu       sync.Mutex
@@ -92,9 +97,23 @@ func (s *Server) listen() error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.caPEM = caPEM
-	s.listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	s.caPEM, s.pair = caPEM, certificate
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if s.ClientCertificate {
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		config.ClientCAs.AppendCertsFromPEM(caPEM)
+	}
+	s.listener = tls.NewListener(listener, config)
 	return nil
+}
+
+// ClientPair is a certificate and its key that a server with ClientCertificate accepts, as PEM.
+func (s *Server) ClientPair() (certificate, key []byte, err error) {
+	der, err := x509.MarshalPKCS8PrivateKey(s.pair.PrivateKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the client's key: %w", err)
+	}
+	return s.caPEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // Close ends the server at once, with the requests that are on their way.
