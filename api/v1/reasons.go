@@ -21,6 +21,8 @@ const (
 	RetainedProtected RetentionReason = "Protected"
 	// RetainedMovedElsewhere: another Kustomization has the object, or has not shown yet whether it has.
 	RetainedMovedElsewhere RetentionReason = "MovedElsewhere"
+	// RetainedDependentsExist: the Kustomization is being deleted, and another one that depends on it exists.
+	RetainedDependentsExist RetentionReason = "DependentsExist"
 	// RetainedSuperseded: the source has a newer artifact that has not been built yet and may have the object again.
 	RetainedSuperseded RetentionReason = "Superseded"
 	// RetainedUnverified: the object or its users could not be read, and unknown never leads to a deletion.
@@ -39,6 +41,8 @@ const (
 	ReasonInvalidPolicy = "InvalidPolicy"
 	// ReasonRetained is the reason of the event that says that an object is kept from pruning.
 	ReasonRetained = "Retained"
+	// ReasonDependentsIgnored is the reason of the event that says that a deletion no longer waits for what depends on it.
+	ReasonDependentsIgnored = "DependentsIgnored"
 	// ReasonPruned is the reason of the event that lists what was pruned.
 	ReasonPruned = "Pruned"
 )

@@ -41,6 +41,8 @@ type Observer struct {
 	unserved map[schema.GroupKind]absence
 	// last is the last list of all Kustomizations.
 	last neighbours
+	// round counts the lists that were declared void.
+	round int
 }
 
 // absence is a time over which looks in a row found a kind unserved.

@@ -19,6 +19,19 @@ import (
 // others share one list in that time.
 const SiblingsAge = 2 * time.Second
 
+// DependenciesOf are the names of the Kustomizations that one depends on.
+func DependenciesOf(ks *v1.Kustomization) []types.NamespacedName {
+	keys := make([]types.NamespacedName, 0, len(ks.Spec.DependsOn))
+	for _, d := range ks.Spec.DependsOn {
+		key := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+		if key.Namespace == "" {
+			key.Namespace = ks.Namespace
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
 // neighbours are all Kustomizations of the cluster as they were listed.
 type neighbours struct {
 	at   time.Time
@@ -53,7 +66,7 @@ func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization, now time.
 // before: it is rather taken for too old.
 func (o *Observer) neighbours(ctx context.Context, now time.Time, age time.Duration) ([]neighbour, error) {
 	o.mu.Lock()
-	last := o.last
+	last, round := o.last, o.round
 	o.mu.Unlock()
 	if age > 0 && now.Sub(last.at) < age {
 		return last.list, nil
@@ -64,10 +77,17 @@ func (o *Observer) neighbours(ctx context.Context, now time.Time, age time.Durat
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !now.Before(o.last.at) {
+	if !now.Before(o.last.at) && round == o.round {
 		o.last = neighbours{at: now, list: list}
 	}
 	return list, nil
+}
+
+// SiblingsChanged says that a list which was made, or is being made, does not count any more.
+func (o *Observer) SiblingsChanged() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last, o.round = neighbours{}, o.round+1
 }
 
 func (o *Observer) listNeighbours(ctx context.Context) ([]neighbour, error) {
@@ -93,6 +113,9 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 		Suspended: ks.Spec.Suspend,
 		Deleting:  ks.DeletionTimestamp != nil,
 		Inventory: object.Set{},
+	}
+	for _, key := range DependenciesOf(ks) {
+		s.DependsOn = append(s.DependsOn, plan.Owner{Namespace: key.Namespace, Name: key.Name})
 	}
 	for _, e := range inventory.Decode(ks.Status.Inventory).Entries() {
 		s.Inventory[scope.Canonical(e.ID, o.Mapper)] = struct{}{}

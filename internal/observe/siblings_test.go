@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
 // kustomization follows the GitRepository "app".
@@ -89,6 +91,28 @@ func TestSiblingsAreShared(t *testing.T) {
 	for range 2 {
 		if got := failed.Siblings(t.Context(), &a, now, time.Hour); got.Known || got.Why == "" {
 			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Names without a namespace are of the one that depends, and a list that was made before something changed does not count.
+func TestDependenciesOfSiblings(t *testing.T) {
+	usage := kustomization("usage", func(ks *v1.Kustomization) {
+		ks.Spec.DependsOn = []fluxv1.DependencyReference{{Name: "operator"}, {Namespace: "infra", Name: "net"}}
+	})
+	self, calls := kustomization("operator"), 0
+	o := listing(&calls, usage, self)
+	for i := range 3 {
+		got := o.Siblings(t.Context(), &self, now, time.Minute)
+		want := []plan.Owner{{Namespace: "shop", Name: "operator"}, {Namespace: "infra", Name: "net"}}
+		if len(got.List) != 1 || !slices.Equal(got.List[0].DependsOn, want) {
+			t.Fatalf("%+v", got.List)
+		}
+		if calls != 1+max(0, i-1) {
+			t.Errorf("look %d: %d lists", i, calls)
+		}
+		if i == 1 {
+			o.SiblingsChanged()
 		}
 	}
 }

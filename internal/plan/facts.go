@@ -22,9 +22,13 @@ type Facts struct {
 	Stale []Stale
 	// Siblings are the other Kustomizations.
 	Siblings Siblings
+	// DependsOn are the Kustomizations that this one depends on.
+	DependsOn []Owner
 	// Finalizing is true while the Kustomization itself is being deleted: nothing is wanted any more, and there is
 	// no revision whose health could be awaited.
 	Finalizing bool
+	// LeavingSince is when its deletion was first worked on, if it is finalizing.
+	LeavingSince time.Time
 }
 
 // Owner names a Kustomization, and the namespaces that must outlive it.
@@ -35,9 +39,15 @@ type Owner struct {
 }
 
 // is tells whether an object is this very Kustomization.
-func (o Owner) is(id object.ID) bool {
-	return id == object.ID{Group: v1.GroupVersion.Group, Kind: "Kustomization", Namespace: o.Namespace, Name: o.Name}
+func (o Owner) is(id object.ID) bool { return id == o.id() }
+
+// id is the identity of the Kustomization as an object.
+func (o Owner) id() object.ID {
+	return object.ID{Group: v1.GroupVersion.Group, Kind: "Kustomization", Namespace: o.Namespace, Name: o.Name}
 }
+
+// key is the Kustomization without what depends on who looks at it.
+func (o Owner) key() Owner { return Owner{Name: o.Name, Namespace: o.Namespace} }
 
 // Policy is the part of the spec that bears on deletion.
 type Policy struct {

@@ -21,7 +21,9 @@ type Farewell struct {
 func (f Farewell) MayGo(p Plan) bool { return len(f.Blocking) == 0 && len(p.Delete) == 0 }
 
 // Finalize decides which of the retained objects keep a Kustomization from going, at the deletion time and with the
-// timeout of its spec. Deletions that were accepted need no further care, unless the deletion policy waits for them. What
+// timeout of its spec. Deletions that were accepted need no further care, unless the deletion policy waits for them, or
+// their finalizers may need what this Kustomization depends on, which goes when it has gone itself: so custom resources and
+// child Kustomizations are waited for until the timeout. What
 // others still use, or what needs others to be gone, is waited for until the timeout, and then left on the cluster rather
 // than taken from under its users. What could not be read or deleted is waited for without end: giving up would orphan it.
 func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Farewell {
@@ -33,10 +35,10 @@ func Finalize(f Facts, p Plan, deletedAt time.Time, waitForTermination bool) Far
 		switch {
 		case f.Owner.is(r.ID):
 			// It is the one that goes: waiting for it would be waiting for ever.
-		case onItsWay && !waitForTermination:
+		case onItsWay && !waitForTermination && !waveOf(r.ID).isAwaited():
 			// Accepted; the API server finishes it without us.
 		case onItsWay && timedOut:
-			out.TimedOut = true
+			out.TimedOut = waitForTermination
 			out.Left = append(out.Left, r)
 		case staysForGood(f.Owner, r), timedOut && staysForOthers[r.Reason]:
 			out.Left = append(out.Left, r)

@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -22,12 +24,14 @@ type view struct {
 	blockers []object.ID
 	// inside has, for each namespace, the first object that is wanted in it or stale and not gone.
 	inside map[string]object.ID
+	// dependents keep a Kustomization that is being deleted from deleting anything.
+	dependents dependents
 	// mass is what counts against maxPrune.
 	mass mass
 }
 
 func newView(f Facts) view {
-	v := view{Facts: f, inside: map[string]object.ID{}}
+	v := view{Facts: f, inside: map[string]object.ID{}, dependents: dependentsOf(f)}
 	note := func(id object.ID) {
 		if first, ok := v.inside[id.Namespace]; !ok || object.Compare(id, first) < 0 {
 			v.inside[id.Namespace] = id
@@ -58,6 +62,7 @@ var beforeSeen = []guard{
 	{"unconfirmed", unconfirmed},
 	{"superseded", superseded},
 	{"awaiting health", awaitingHealth},
+	{"dependents exist", dependentsExist},
 	{"not observed", notObserved},
 }
 
@@ -199,7 +204,8 @@ func terminating(_ view, s Stale) *Hold {
 	}
 	hold := &Hold{Reason: v1.RetainedTerminating, Until: "it is gone"}
 	if len(s.Seen.Finalizers) > 0 {
-		hold.Message = "waits for finalizers " + strings.Join(slices.Sorted(slices.Values(s.Seen.Finalizers)), ", ")
+		hold.Message = fmt.Sprintf("waits for finalizers %s since %s",
+			strings.Join(slices.Sorted(slices.Values(s.Seen.Finalizers)), ", "), s.Seen.DeletedAt.UTC().Format(time.RFC3339))
 	}
 	return hold
 }

@@ -50,7 +50,7 @@ func TestObjectGuards(t *testing.T) {
 			policy:      func(p *plan.Policy) { p.Order = v1.PruneAfterApply },
 			wantMessage: "reconcile: disabled", wantUntil: "its metadata no longer says reconcile: disabled"},
 		"terminating": {stale: seen(func(o *plan.Observation) { o.DeletedAt, o.Finalizers = now, []string{"z", "a"} }), want: terminating,
-			wantMessage: "waits for finalizers a, z", wantUntil: "it is gone", wantRecheck: 2 * time.Second},
+			wantMessage: "waits for finalizers a, z since 2026-03-01T12:00:00Z", wantUntil: "it is gone", wantRecheck: 2 * time.Second},
 		"terminating since long ago": {stale: seen(func(o *plan.Observation) { o.DeletedAt = now.Add(-24 * time.Hour) }), want: terminating,
 			wantUntil: "it is gone", wantRecheck: 2 * time.Second},
 

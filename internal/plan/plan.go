@@ -77,6 +77,7 @@ var recheck = map[v1.RetentionReason]time.Duration{
 	v1.RetainedInUse:           5 * time.Second,
 	v1.RetainedRevisionHistory: 30 * time.Second,
 	v1.RetainedMovedElsewhere:  5 * time.Second,
+	v1.RetainedDependentsExist: 5 * time.Second,
 	v1.RetainedTerminating:     2 * time.Second,
 	v1.RetainedUnverified:      10 * time.Second,
 	v1.RetainedSuperseded:      time.Second,

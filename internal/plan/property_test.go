@@ -108,6 +108,12 @@ func drawFacts(t *rapid.T) plan.Facts {
 	f.Build.EmptyUnproven = rarely(t, "empty")
 	f.Finalizing = rarely(t, "finalizing")
 	f.Siblings = drawSiblings(t)
+	if f.Finalizing {
+		f.LeavingSince = now.Add(-time.Duration(rapid.IntRange(0, 400).Draw(t, "leaving for")) * time.Second)
+		if rarely(t, "depends") {
+			f.DependsOn = []plan.Owner{owner("other1")}
+		}
+	}
 	if rarely(t, "superseded") {
 		f.Build.Newest = rapid.SampledFrom([]string{"", "v3"}).Draw(t, "newest")
 	}
@@ -130,6 +136,9 @@ func drawSiblings(t *rapid.T) plan.Siblings {
 		if rarely(t, "behind") {
 			s.BuiltRevision = rapid.SampledFrom([]string{"v1", ""}).Draw(t, "built")
 		}
+		if rarely(t, "dependent") {
+			s.DependsOn = []plan.Owner{owner(rapid.SampledFrom([]string{"shop", "shop", "other0", "other1"}).Draw(t, "on"))}
+		}
 		s.Deleting, s.SpecPending = rarely(t, "deleting"), rarely(t, "spec pending")
 		if rarely(t, "shares") {
 			s.Inventory[rapid.SampledFrom(population).Draw(t, "shared")] = struct{}{}
@@ -137,6 +146,21 @@ func drawSiblings(t *rapid.T) plan.Siblings {
 		out.List = append(out.List, s)
 	}
 	return out
+}
+
+// isAwaited tells whether another Kustomization still needs what this one, which is being deleted, has. At most two others are
+// drawn, so that a circle is one of the two, or goes over both.
+func isAwaited(f plan.Facts) bool {
+	if !f.Finalizing || f.Now.Sub(f.LeavingSince) >= f.Policy.Timeout {
+		return false
+	}
+	depends := func(all []plan.Owner, on string) bool { return slices.Contains(all, owner(on)) }
+	return slices.ContainsFunc(f.Siblings.List, func(other plan.Sibling) bool {
+		circle := depends(f.DependsOn, other.Name) || slices.ContainsFunc(f.Siblings.List, func(via plan.Sibling) bool {
+			return depends(f.DependsOn, via.Name) && depends(via.DependsOn, other.Name)
+		})
+		return depends(other.DependsOn, "shop") && !circle
+	})
 }
 
 // mayMove tells whether another Kustomization has the object, or may turn out to have it.
@@ -189,6 +213,9 @@ func asked(f plan.Facts, s plan.Stale) bool {
 	willing := s.Seen.DisabledBy == "" && s.Seen.DeletedAt.IsZero()
 	newest := f.Finalizing || f.Build.Revision != "" && f.Build.Revision == f.Build.Newest
 	meant := confirmed(s) || !s.WasPruneOff && (f.Finalizing || !f.Build.EmptyUnproven)
+	if isAwaited(f) {
+		return false
+	}
 	return f.Policy.Prune && seen && ours && willing && newest && meant && inTime(f, s) && !protectedNamespace(f, s) && !mayMove(f, s)
 }
 

@@ -35,6 +35,7 @@ var update = flag.Bool("update", false, "write what the scenarios print into tes
 //	gone OBJECT                the object goes
 //	wait DURATION              time passes
 //	remove                     the Kustomization is deleted
+//	dependent NAME...          these depend on it, as NAME or NAME:suspended; none without
 //	step                       plan once, print the plan and carry it out
 //	farewell [wait]            print whether the Kustomization may go
 func TestScenarios(t *testing.T) {
@@ -122,6 +123,14 @@ func (w *world) do(t *testing.T, words []string) string {
 		w.now = w.now.Add(d)
 	case "remove":
 		w.deletedAt = w.now
+	case "dependent":
+		w.dependents = nil
+		for _, arg := range args {
+			name, state, _ := strings.Cut(arg, ":")
+			s := relative(name, "shop")
+			s.Suspended = state == "suspended"
+			w.dependents = append(w.dependents, s)
+		}
 	case "step":
 		p := w.step()
 		if w.finalizing() {

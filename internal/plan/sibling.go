@@ -26,6 +26,8 @@ type Sibling struct {
 	Suspended bool
 	// Deleting is true when it is being deleted, so that it takes up no revision any more.
 	Deleting bool
+	// DependsOn are the Kustomizations that it depends on.
+	DependsOn []Owner
 	// BuiltRevision is the revision that its inventory speaks of. The two are stored in one write.
 	BuiltRevision string
 	// SpecPending is true when its spec changed after it built that revision, so that the inventory speaks of another spec.
@@ -46,8 +48,7 @@ func (o Owner) name() string { return "Kustomization/" + o.Namespace + "/" + o.N
 // well, for the newest revision of the source, and Finalize bounds the wait.
 func movedElsewhere(f view, s Stale) *Hold {
 	if !f.Siblings.Known {
-		return &Hold{Reason: v1.RetainedUnverified, Until: "they can be listed",
-			Message: "the other Kustomizations could not be listed: " + orElse(f.Siblings.Why, "nobody looked")}
+		return siblingsUnknown(f)
 	}
 	if other := f.firstSibling(func(o Sibling) bool { return o.Inventory.Has(s.ID) }); other != nil {
 		return &Hold{Reason: v1.RetainedMovedElsewhere, Message: other.name() + " has it in its inventory",

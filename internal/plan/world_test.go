@@ -31,6 +31,8 @@ type world struct {
 	word      string
 	writes    int
 	deletedAt time.Time
+	// dependents are the Kustomizations that depend on this one.
+	dependents []plan.Sibling
 }
 
 // thing is a live object.
@@ -90,7 +92,7 @@ func (w *world) finalizing() bool { return !w.deletedAt.IsZero() }
 // facts looks at what the planner asks for, and at nothing else.
 func (w *world) facts() plan.Facts {
 	f := plan.Facts{Now: w.now, Owner: plan.Owner{Name: "shop", Namespace: "flux-system", ControllerNamespace: "holdfast-system"},
-		Policy: w.policy, Finalizing: w.finalizing(), Siblings: plan.Siblings{Known: true}}
+		Policy: w.policy, Finalizing: w.finalizing(), LeavingSince: w.deletedAt, Siblings: plan.Siblings{Known: true, List: w.dependents}}
 	if f.Finalizing {
 		w.desired = object.Set{}
 	} else {

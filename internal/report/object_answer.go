@@ -265,6 +265,7 @@ func retainedAs(ks *v1.Kustomization, id object.ID) *v1.RetainedObject {
 // explanations say what each reason means, for someone who meets it for the first time.
 var explanations = map[v1.RetentionReason]string{
 	v1.RetainedAwaitingHealth:       "it left the source, and the revision without it is not healthy yet",
+	v1.RetainedDependentsExist:      "its Kustomization is being deleted, and others that depend on that one are still there",
 	v1.RetainedInUse:                "it left the source, and something that runs still refers to it",
 	v1.RetainedPruneDisabled:        "it left the source, and its own metadata forbids to prune it",
 	v1.RetainedPruneOff:             "it left the source, and spec.prune of its Kustomization is false",

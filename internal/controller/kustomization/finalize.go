@@ -38,7 +38,8 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	p.look(ctx, &facts)
 	facts = p.carryOut(ctx, facts)
 	wait := p.ks.Spec.DeletionPolicy == fluxv1.DeletionPolicyWaitForTermination
-	farewell := plan.Finalize(facts, p.plan, p.leavingSince(), wait)
+	p.tellDependents(facts)
+	farewell := plan.Finalize(facts, p.plan, p.deletingSince(), wait)
 	if !farewell.MayGo(p.plan) {
 		return p.stay(ctx, farewell)
 	}
@@ -59,6 +60,17 @@ func (p *pass) leavingSince() time.Time {
 		return asked
 	}
 	return p.mem.leaving
+}
+
+// deletingSince is when the wait for the objects began: they are not touched before those are gone that depend on them.
+func (p *pass) deletingSince() time.Time {
+	if p.heldByDependents() {
+		p.mem.dependentsAt = p.now
+	}
+	if since := p.leavingSince(); since.After(p.mem.dependentsAt) {
+		return since
+	}
+	return p.mem.dependentsAt
 }
 
 // lookAtSiblings finds what the others have, and which revision they are to have built before anything is taken from them. A
@@ -83,7 +95,10 @@ func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
 // left alone, unless the deletion policy asks in so many words for everything to go.
 func (p *pass) farewellFacts() plan.Facts {
 	facts := p.knownFacts(p.inventory.Entries())
-	facts.Finalizing = true
+	facts.Finalizing, facts.LeavingSince = true, p.leavingSince()
+	for _, key := range observe.DependenciesOf(p.ks) {
+		facts.DependsOn = append(facts.DependsOn, plan.Owner{Namespace: key.Namespace, Name: key.Name})
+	}
 	facts.Policy.Prune = true
 	if p.ks.Flux().GetDeletionPolicy() != fluxv1.DeletionPolicyMirrorPrune {
 		for i := range facts.Stale {
@@ -161,10 +176,7 @@ func (p *pass) tellLeft(objects []string, why string) {
 // stay says what the deletion waits for, and comes back.
 func (p *pass) stay(ctx context.Context, farewell plan.Farewell) (ctrl.Result, error) {
 	p.reportRetained()
-	message := fmt.Sprintf("Deletion in progress, waits for %s", strings.Join(names(farewell.Blocking), ", "))
-	if len(farewell.Blocking) == 0 {
-		message = "Deletion in progress"
-	}
+	message := farewellText(p.plan.Retain, farewell.Blocking)
 	conditions.MarkReconciling(p.ks, meta.ProgressingReason, "%s", bounded(message))
 	if len(p.refusals) > 0 {
 		text := "pruning for deleted resource failed: " + strings.Join(p.refusals, "; ")

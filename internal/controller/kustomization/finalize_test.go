@@ -14,7 +14,7 @@ import (
 func TestTheWaitOfADeletionBeginsWithItsFirstPass(t *testing.T) {
 	asked := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ks := &v1.Kustomization{}
-	ks.DeletionTimestamp = &metav1.Time{Time: asked}
+	ks.DeletionTimestamp = deletedAt(asked)
 	tests := map[string]struct {
 		first, now, want time.Time
 	}{
@@ -31,3 +31,5 @@ func TestTheWaitOfADeletionBeginsWithItsFirstPass(t *testing.T) {
 		})
 	}
 }
+
+func deletedAt(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }

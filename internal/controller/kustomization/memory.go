@@ -28,6 +28,10 @@ type memory struct {
 	timingAt time.Time
 	// leaving is when its deletion was first worked on.
 	leaving time.Time
+	// dependentsAt is when others that depend on it were last seen to hold its deletion, and toldDependents whether it was said
+	// that they no longer do.
+	dependentsAt   time.Time
+	toldDependents bool
 	// fetchFailures counts failed downloads in a row.
 	fetchFailures int
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -54,6 +55,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		For(&v1.Kustomization{}, builder.WithPredicates(wanted())).
 		Watches(&sourcev1.GitRepository{}, r.enqueueBy(bySource), builder.WithPredicates(revisionChanged())).
 		Watches(&v1.Kustomization{}, r.enqueueBy(byDependency), builder.WithPredicates(readinessChanged())).
+		Watches(&v1.Kustomization{}, r.enqueueAwaiting(), builder.WithPredicates(dependenceEnded())).
 		WatchesRawSource(r.Trigger.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: max(1, o.Concurrent),
@@ -117,8 +119,8 @@ func sourceKeys(obj client.Object) []string {
 func dependencyKeys(obj client.Object) []string {
 	ks := obj.(*v1.Kustomization) //nolint:forcetypeassert // the index is on Kustomizations
 	keys := make([]string, 0, len(ks.Spec.DependsOn))
-	for _, d := range ks.Spec.DependsOn {
-		keys = append(keys, namespaced(d.Namespace, d.Name, ks.Namespace))
+	for _, key := range observe.DependenciesOf(ks) {
+		keys = append(keys, key.String())
 	}
 	return keys
 }
@@ -146,6 +148,36 @@ func (r *Reconciler) enqueueBy(index string) handler.EventHandler {
 		}
 		return requests
 	})
+}
+
+// enqueueAwaiting queues the Kustomizations that wait with their own deletion for those that depend on them.
+func (r *Reconciler) enqueueAwaiting() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		ks := obj.(*v1.Kustomization) //nolint:forcetypeassert // the watch is on Kustomizations
+		var requests []reconcile.Request
+		for _, key := range observe.DependenciesOf(ks) {
+			waiting := &v1.Kustomization{}
+			// The cache knows every Kustomization that this process works on. Of one that it does not know, nobody waits here.
+			if err := r.Client.Get(ctx, key, waiting); err == nil && waiting.DeletionTimestamp != nil {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+		}
+		if len(requests) > 0 {
+			r.Observer.SiblingsChanged()
+		}
+		return requests
+	})
+}
+
+// dependenceEnded lets pass a Kustomization that is gone, or that does not depend on the same ones any more.
+func dependenceEnded() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(crevent.CreateEvent) bool { return false },
+		GenericFunc: func(crevent.GenericEvent) bool { return false },
+		UpdateFunc: func(e crevent.UpdateEvent) bool {
+			return !slices.Equal(dependencyKeys(e.ObjectOld), dependencyKeys(e.ObjectNew))
+		},
+	}
 }
 
 // ownAnnotations are holdfast's annotations on a Kustomization.
