@@ -48,9 +48,9 @@ var Annotations = []Annotation{
 	{Key: AnnotationPrune, On: OnKustomization, Values: "rules KIND[/NAME]=WHEN, separated by commas", Field: "prune"},
 	{Key: AnnotationOnFailure, On: OnKustomization, Values: "Hold", Field: "onFailure", Unsupported: true},
 	{Key: AnnotationKeepRevisions, On: OnKustomization, Values: "0", Field: "keepRevisions", Unsupported: true},
-	{Key: AnnotationSoak, On: OnKustomization, Values: "0s", Field: "soak", Unsupported: true},
+	{Key: AnnotationSoak, On: OnKustomization, Values: "a duration such as 10m", Field: "soak"},
 	{Key: AnnotationRollbackOn, On: OnKustomization, Values: "BadRelease", Field: "rollbackOn", Unsupported: true},
-	{Key: AnnotationReferences, On: OnKustomization, Values: "none yet", Field: "references", Unsupported: true},
+	{Key: AnnotationReferences, On: OnKustomization, Values: "rules KIND.GROUP:PATH=TARGETKIND, separated by commas", Field: "references"},
 	{Key: AnnotationConfirmPrune, On: OnKustomization, Values: "the digest in status.rollout.pendingPrune"},
 	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
 }

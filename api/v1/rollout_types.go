@@ -73,8 +73,8 @@ type RolloutPolicy struct {
 	// +optional
 	KeepRevisions *int32 `json:"keepRevisions,omitempty"`
 
-	// Soak is how long a revision must stay healthy before it counts as the last healthy one. Not supported yet: anything but
-	// 0s is refused by name.
+	// Soak is how long a revision must stay healthy, without a break, before it counts as the last healthy one and what it
+	// replaced may be pruned. A relapse, or a restart of the controller, starts it over.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
@@ -85,7 +85,7 @@ type RolloutPolicy struct {
 	// +optional
 	RollbackOn string `json:"rollbackOn,omitempty"`
 
-	// References are extra rules for how custom resources refer to objects. Not supported yet: they are refused by name.
+	// References are extra rules for how custom resources refer to objects. An object that one of them names is in use.
 	// +optional
 	References []ReferenceRule `json:"references,omitempty"`
 }
@@ -104,7 +104,8 @@ type PruneRule struct {
 	When PruneWhen `json:"when"`
 }
 
-// ReferenceRule says where a custom resource names an object that it needs.
+// ReferenceRule says where a custom resource names an object that it needs. The object is of the same namespace, unless one of
+// the two is cluster-scoped.
 type ReferenceRule struct {
 	// Group of the custom resource.
 	// +required
@@ -112,10 +113,11 @@ type ReferenceRule struct {
 	// Kind of the custom resource.
 	// +required
 	Kind string `json:"kind"`
-	// Path to the name, as a JSONPath.
+	// Path to the name: fields separated by dots, such as spec.tls[*].secretName. [*] stands for every item of a list, and
+	// ['a.b'] for a field whose name has dots.
 	// +required
 	Path string `json:"path"`
-	// TargetKind is the kind of the object that is named, such as Secret.
+	// TargetKind is the kind of the object that is named, without group, such as Secret.
 	// +required
 	TargetKind string `json:"targetKind"`
 }
@@ -173,6 +175,10 @@ type RolloutStatus struct {
 	// Verified says that the wanted digest was seen healthy since it was applied.
 	// +optional
 	Verified bool `json:"verified,omitempty"`
+
+	// HealthySince is since when the wanted objects are seen healthy without a break, while spec.rollout.soak has not passed.
+	// +optional
+	HealthySince *metav1.Time `json:"healthySince,omitempty"`
 
 	// Running is the last revision that was applied in full.
 	// +optional

@@ -285,6 +285,10 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		*out = new(RevisionDigest)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.HealthySince != nil {
+		in, out := &in.HealthySince, &out.HealthySince
+		*out = (*in).DeepCopy()
+	}
 	if in.Running != nil {
 		in, out := &in.Running, &out.Running
 		*out = new(RevisionDigest)

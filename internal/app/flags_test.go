@@ -60,6 +60,7 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"default-prune-order": "AfterHealthy",
 		"default-retain":      "InUse",
 		"default-max-prune":   "",
+		"default-soak":        "0s",
 
 		"controllers": "[source,kustomization]",
 	}

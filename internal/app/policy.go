@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -10,6 +12,7 @@ import (
 // policyFlags are the defaults of what a Kustomization can say in spec.rollout or in annotations.
 type policyFlags struct {
 	order, retain, max string
+	soak               time.Duration
 }
 
 func (f *policyFlags) bind(fs *pflag.FlagSet) {
@@ -19,6 +22,8 @@ func (f *policyFlags) bind(fs *pflag.FlagSet) {
 		"What to keep from pruning where a Kustomization doesn't say: 'InUse', 'History' or 'None'.")
 	fs.StringVar(&f.max, "default-max-prune", "",
 		"The count, or percentage of the inventory, above which a prune waits for confirmation where a Kustomization doesn't say; none when empty.")
+	fs.DurationVar(&f.soak, "default-soak", 0,
+		"How long a revision has to stay healthy before what it replaced may be pruned, where a Kustomization doesn't say.")
 }
 
 // defaults checks the flags and turns them into a policy.
@@ -27,7 +32,7 @@ func (f *policyFlags) defaults() (policy.Defaults, error) {
 	if err != nil {
 		return policy.Defaults{}, usageErrorf("--default-max-prune is %q: %v", f.max, err)
 	}
-	defaults := policy.Defaults{Order: v1.PruneOrder(f.order), Retain: v1.RetainPolicy(f.retain), Max: limit}
+	defaults := policy.Defaults{Order: v1.PruneOrder(f.order), Retain: v1.RetainPolicy(f.retain), Max: limit, Soak: f.soak}
 	if err := defaults.Check(); err != nil {
 		return policy.Defaults{}, usageErrorf("--default-%v", err)
 	}

@@ -52,11 +52,21 @@ func (o *Observer) survey(ctx context.Context, targets object.Set, q Question) *
 				s.lookFor(ctx, id, usage.Source{GroupKind: gk})
 			}
 		}
-		for _, source := range usage.Sources(id, q.Stale) {
+		for _, source := range usage.Sources(id, q.Stale, q.References...) {
 			s.lookFor(ctx, id, source)
 		}
+		s.checkRules(id, q)
 	}
 	return s
+}
+
+// checkRules makes the users of a target unknown where a rule that speaks of it is for a kind that nobody serves.
+func (s *survey) checkRules(target object.ID, q Question) {
+	for _, r := range q.References {
+		if _, err := s.observer.Mapper.RESTMapping(r.From); r.Names(target) && meta.IsNoMatchError(err) && !q.Unserved {
+			s.fail(target, fmt.Errorf("the cluster serves no kind %s, which a rule of spec.rollout.references is for: correct or remove it", r.From))
+		}
+	}
 }
 
 // lookFor lists a kind that need not be served.

@@ -3,6 +3,9 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
@@ -23,6 +26,13 @@ type Question struct {
 	// Around are objects that the same Kustomization made. Custom resources are listed of their kinds, and of the kinds that
 	// the definitions among them define.
 	Around object.Set
+	// References are rules for how custom resources name others.
+	References []usage.Rule
+	// Unserved tells whether a rule may be for a kind that is not served, and then finds nothing. Otherwise the users are not
+	// known: such a rule is rather misspelt.
+	Unserved bool
+	// Self is an object that does not count as a user; zero for none.
+	Self object.ID
 }
 
 // Users finds who refers to each of the objects, of which none counts as stale.
@@ -41,7 +51,7 @@ func (o *Observer) UsersOf(ctx context.Context, q Question) map[object.ID]plan.U
 			uses[id] = o.customResources(ctx, id)
 		case plan.IsNamespace(id):
 			uses[id] = o.namespaceContents(ctx, id.Name)
-		case !usage.CanBeUsed(id) && len(usage.Sources(id, q.Stale)) == 0:
+		case !usage.CanBeUsed(id) && len(usage.Sources(id, q.Stale, q.References...)) == 0:
 			uses[id] = plan.Use{Known: true}
 		default:
 			targets[id] = struct{}{}
@@ -59,6 +69,7 @@ func (o *Observer) UsersOf(ctx context.Context, q Question) map[object.ID]plan.U
 // uses draws the conclusion from what was listed. What can't be told of an object holds it, and so it counts as a user of
 // others itself.
 func (s *survey) uses(targets object.Set, q Question) map[object.ID]plan.Use {
+	s.live = slices.DeleteFunc(s.live, func(u *unstructured.Unstructured) bool { return object.IDOf(u) == q.Self })
 	var past map[object.ID][]usage.User
 	held := object.Set{}
 	if q.History {
@@ -69,12 +80,12 @@ func (s *survey) uses(targets object.Set, q Question) map[object.ID]plan.Use {
 			held[id] = struct{}{}
 		}
 	}
-	_, err := usage.Among(targets, s.live, q.Stale)
+	_, err := usage.Among(targets, s.live, q.Stale, q.References...)
 	s.note(targets, err)
 	for id := range s.unknown {
 		held[id] = struct{}{}
 	}
-	found, _ := usage.Among(targets, s.live, q.Stale.Keep(held)) // the same objects can't be understood, which is noted
+	found, _ := usage.Among(targets, s.live, q.Stale.Keep(held), q.References...) // the same objects can't be understood, which is noted
 	uses := make(map[object.ID]plan.Use, len(targets))
 	for id := range targets {
 		users, revisions := usage.Summary(found[id]), usage.Summary(past[id])

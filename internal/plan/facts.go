@@ -78,8 +78,10 @@ type Build struct {
 	Desired object.Set
 	// Applied is true when the build was applied in full. Before that nothing goes but what has to make way for it.
 	Applied bool
-	// Healthy is true when the build, applied in full, was seen to be healthy.
+	// Healthy is true when the build, applied in full, was seen to be healthy, and for as long as the policy asks for.
 	Healthy bool
+	// SoakEnd is when a build that is healthy will have been so for long enough; zero when it is not healthy, or was.
+	SoakEnd time.Time
 	// EmptyUnproven is true when the build holds nothing and nobody said that it shall: a directory without
 	// manifests, as opposed to `resources: []`.
 	EmptyUnproven bool

@@ -164,11 +164,19 @@ func awaitingHealth(f view, s Stale) *Hold {
 	case f.Finalizing:
 		return nil
 	case demanded.healthy && (!f.Build.Applied || !f.Build.Healthy):
-		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is healthy"}
+		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + f.Build.untilHealthy()}
 	case demanded.applied && !f.Build.Applied:
 		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is applied"}
 	}
 	return nil
+}
+
+// untilHealthy says in words when the build counts as healthy.
+func (b Build) untilHealthy() string {
+	if b.SoakEnd.IsZero() {
+		return " is healthy"
+	}
+	return " has stayed healthy until " + b.SoakEnd.UTC().Format(time.RFC3339)
 }
 
 // notObserved: what could not be read is unknown, and unknown is not gone.

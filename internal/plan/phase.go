@@ -39,6 +39,7 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.WantedGeneration = want.Generation
 	next.Deadline = nil
 	next.Culprits = nil
+	next.HealthySince = nil
 	next.Verified = same && prev.Verified
 	return enter(next, v1.PhaseApplying, now)
 }
@@ -73,7 +74,7 @@ func phaseBeforeWait(r v1.RolloutStatus) v1.Phase {
 		return v1.PhaseWaiting
 	case r.Deadline != nil:
 		return v1.PhaseVerifying
-	case r.Verified:
+	case r.Verified, r.HealthySince != nil:
 		return v1.PhaseHealthy
 	}
 	return v1.PhaseWaiting
@@ -117,30 +118,64 @@ const (
 	Failed
 )
 
+// Terms are what a verdict has to satisfy.
+type Terms struct {
+	// Timeout is how long a verification may take.
+	Timeout time.Duration
+	// Soak is how long the build has to stay healthy before it counts as healthy.
+	Soak time.Duration
+	// Unwatched is true when nobody looked at the health for so long that it may have been bad in between.
+	Unwatched bool
+}
+
 // Judge returns the rollout after a look at the health of the build. A failed one stays watched: it becomes healthy
 // when it recovers. A healthy one that no longer is starts a verification of its own, so that one bad moment is no failure.
-func Judge(r v1.RolloutStatus, v Verdict, now time.Time, timeout time.Duration) v1.RolloutStatus {
+func Judge(r v1.RolloutStatus, v Verdict, now time.Time, terms Terms) v1.RolloutStatus {
 	switch {
 	case v == Healthy:
 		r.Deadline = nil
-		healthy := v1.RevisionDigest{Revision: r.Wanted.Revision, Digest: r.Wanted.Digest, At: stamp(now)}
-		if r.Verified && r.LastHealthy != nil && r.LastHealthy.Digest == healthy.Digest {
-			healthy.At = r.LastHealthy.At
-		}
-		r.LastHealthy = &healthy
-		r.Verified = true
-		return enter(r, v1.PhaseHealthy, now)
+		return soaked(enter(r, v1.PhaseHealthy, now), now, terms)
 	case r.Phase == v1.PhaseHeld:
 		return r
 	case r.Phase == v1.PhaseHealthy:
-		deadline := metav1.NewTime(now.Add(timeout).Truncate(time.Second))
+		deadline := metav1.NewTime(now.Add(terms.Timeout).Truncate(time.Second))
 		r.Deadline = &deadline
+		r.HealthySince = nil
 		r = enter(r, v1.PhaseVerifying, now)
 	}
 	if v == Failed || (r.Deadline != nil && !now.Before(r.Deadline.Time)) {
 		return enter(r, v1.PhaseHeld, now)
 	}
 	return r
+}
+
+// soaked lets a healthy build count as healthy once it stayed so for the time that is asked for, without a break that was
+// seen, or that could have been missed. One that counted before goes on to count.
+func soaked(r v1.RolloutStatus, now time.Time, terms Terms) v1.RolloutStatus {
+	if !r.Verified && terms.Soak > 0 {
+		if r.HealthySince == nil || terms.Unwatched {
+			r.HealthySince = stamp(now.Add(time.Second - 1)) // rounded up: the time is not to be shorter than what was asked for
+		}
+		if now.Before(SoakEnd(r, terms.Soak)) {
+			return r
+		}
+	}
+	r.HealthySince = nil
+	healthy := v1.RevisionDigest{Revision: r.Wanted.Revision, Digest: r.Wanted.Digest, At: stamp(now)}
+	if r.Verified && r.LastHealthy != nil && r.LastHealthy.Digest == healthy.Digest {
+		healthy.At = r.LastHealthy.At
+	}
+	r.LastHealthy = &healthy
+	r.Verified = true
+	return r
+}
+
+// SoakEnd is when a build that is healthy counts as healthy, if it stays so; zero when it does already, or is not healthy.
+func SoakEnd(r v1.RolloutStatus, soak time.Duration) time.Time {
+	if r.HealthySince == nil || r.Phase != v1.PhaseHealthy {
+		return time.Time{}
+	}
+	return r.HealthySince.Add(soak)
 }
 
 // enter sets the phase; the time of its beginning moves only when the phase does.

@@ -15,7 +15,9 @@ import (
 // rollout is a story of one Kustomization, told step by step. The clock moves only when it is told to.
 type rollout struct {
 	v1.RolloutStatus
-	at time.Time
+	at        time.Time
+	soak      time.Duration
+	unwatched bool
 }
 
 func (r *rollout) after(d time.Duration) *rollout { r.at = r.at.Add(d); return r }
@@ -36,9 +38,12 @@ func (r *rollout) applied() *rollout {
 }
 
 func (r *rollout) judge(v plan.Verdict) *rollout {
-	r.RolloutStatus = plan.Judge(r.RolloutStatus, v, r.at, timeout)
+	r.RolloutStatus = plan.Judge(r.RolloutStatus, v, r.at, plan.Terms{Timeout: timeout, Soak: r.soak, Unwatched: r.unwatched})
 	return r
 }
+
+// unseen: nobody looked at the health for a while.
+func (r *rollout) unseen() *rollout { r.unwatched = true; return r }
 
 func (r *rollout) wait() *rollout   { r.RolloutStatus = plan.Wait(r.RolloutStatus, r.at); return r }
 func (r *rollout) refuse() *rollout { r.RolloutStatus = plan.Refuse(r.RolloutStatus, r.at); return r }
@@ -199,6 +204,58 @@ func TestRunningAndLastHealthy(t *testing.T) {
 	}
 }
 
+// With a soak time a build counts as healthy once it stayed so for that long. A relapse, a time in which nobody looked, other
+// objects and a refusal start it over; a commit that renders the same objects, and a wait, do not.
+func TestSoak(t *testing.T) {
+	const minute = time.Minute
+	soaking := func() *rollout {
+		r := fresh()
+		r.soak = 3 * minute
+		return r.after(minute).judge(plan.Healthy)
+	}
+	tests := map[string]struct {
+		story        *rollout
+		wantPhase    v1.Phase
+		wantEnd      time.Duration
+		wantVerified bool
+	}{
+		"begins":                  {soaking(), v1.PhaseHealthy, 4 * minute, false},
+		"goes on":                 {soaking().after(3*minute - 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"ends":                    {soaking().after(3 * minute).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
+		"a relapse":               {soaking().after(minute).judge(plan.InProgress), v1.PhaseVerifying, 0, false},
+		"a failure":               {soaking().after(minute).judge(plan.Failed), v1.PhaseHeld, 0, false},
+		"healthy again":           {soaking().after(minute).judge(plan.InProgress).after(minute).judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
+		"the same objects":        {soaking().after(minute).begin("v2", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"a wait":                  {soaking().wait().after(minute).begin("v2", "d1", 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"a request":               {soaking().after(minute).request("v1", "d1").judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"other objects":           {soaking().after(minute).begin("v2", "d2", 1), v1.PhaseApplying, 0, false},
+		"a refusal":               {soaking().after(minute).refuse().begin("v1", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 5 * minute, false},
+		"not looked at":           {soaking().after(2 * minute).unseen().judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
+		"a relapse after its end": {soaking().after(3 * minute).judge(plan.Healthy).judge(plan.InProgress).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := tt.story.RolloutStatus
+			end := plan.SoakEnd(got, 3*minute)
+			if tt.wantEnd == 0 != end.IsZero() || !end.IsZero() && !end.Equal(now.Add(tt.wantEnd)) {
+				t.Errorf("ends at %s, want %s after the beginning", end, tt.wantEnd)
+			}
+			if got.Phase != tt.wantPhase || got.Verified != tt.wantVerified || (got.LastHealthy != nil) != tt.wantVerified {
+				t.Errorf("%s, verified %t, last healthy %v", got.Phase, got.Verified, got.LastHealthy)
+			}
+		})
+	}
+}
+
+// The time is never shorter than what was asked for, though the API stores whole seconds.
+func TestSoakIsRoundedUp(t *testing.T) {
+	r := fresh()
+	r.soak = time.Minute
+	if end := plan.SoakEnd(r.after(time.Millisecond).judge(plan.Healthy).RolloutStatus, r.soak); end.Before(now.Add(time.Minute + time.Millisecond)) {
+		t.Errorf("ends at %s", end)
+	}
+}
+
 // A commit every minute must not keep a revision that never gets healthy from its verdict.
 func TestFrequentCommitsDontPutOffTheDeadline(t *testing.T) {
 	r := fresh()
@@ -245,7 +302,7 @@ func TestPhaseProperties(t *testing.T) {
 				if v == plan.Healthy {
 					verified[r.Wanted.Digest] = true
 				}
-				do = func(s v1.RolloutStatus) v1.RolloutStatus { return plan.Judge(s, v, r.at, timeout) }
+				do = func(s v1.RolloutStatus) v1.RolloutStatus { return plan.Judge(s, v, r.at, plan.Terms{Timeout: timeout}) }
 			case "wait":
 				do = func(s v1.RolloutStatus) v1.RolloutStatus { return plan.Wait(s, r.at) }
 			case "refuse":

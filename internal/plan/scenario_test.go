@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write what the scenarios print into tes
 //	prune on|off               set spec.prune
 //	order ORDER, retain RETAIN set the policy
 //	max LIMIT                  set maxPrune
+//	soak DURATION              set how long a build has to stay healthy
 //	rule RULE...               set the rules, as KIND[/NAME]=WHEN; none without
 //	use OBJECT USER...         the object has these users; none without
 //	past OBJECT USER...        these refer to the object in the history; none without
@@ -103,6 +104,8 @@ func (w *world) do(t *testing.T, words []string) string {
 		w.set(t, w.thing(t, args[0]), args[1:])
 	case "past":
 		w.thing(t, args[0]).past = args[1:]
+	case "soak":
+		w.soak = duration(t, args[0])
 	case "max":
 		w.policy.Max = limit(args[0])
 	case "rule":
@@ -116,11 +119,7 @@ func (w *world) do(t *testing.T, words []string) string {
 	case "gone":
 		delete(w.live, id(args[0]))
 	case "wait":
-		d, err := time.ParseDuration(args[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.now = w.now.Add(d)
+		w.now = w.now.Add(duration(t, args[0]))
 	case "remove":
 		w.deletedAt = w.now
 	case "dependent":
@@ -150,6 +149,15 @@ func (w *world) do(t *testing.T, words []string) string {
 		t.Fatalf("unknown command %q", words)
 	}
 	return ""
+}
+
+func duration(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func rules(t *testing.T, args []string) []v1.PruneRule {

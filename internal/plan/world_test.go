@@ -29,6 +29,7 @@ type world struct {
 	order     []object.ID
 	applied   bool
 	word      string
+	soak      time.Duration
 	writes    int
 	deletedAt time.Time
 	// dependents are the Kustomizations that depend on this one.
@@ -96,7 +97,8 @@ func (w *world) facts() plan.Facts {
 	if f.Finalizing {
 		w.desired = object.Set{}
 	} else {
-		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Applied: w.applied, Healthy: w.rollout.Verified, EmptyUnproven: w.empty}
+		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Applied: w.applied, Healthy: w.rollout.Verified, EmptyUnproven: w.empty,
+			SoakEnd: plan.SoakEnd(w.rollout, w.soak)}
 	}
 	confirmed, lingering := plan.Confirmed(w.rollout.Retained, w.word), plan.Lingering(w.rollout.Retained)
 	for _, e := range w.inventory.Stale(w.desired) {
@@ -139,7 +141,7 @@ func (w *world) step() plan.Plan {
 			w.apply()
 		}
 		if w.applied {
-			w.rollout = plan.Judge(w.rollout, w.verdict, w.now, timeout)
+			w.rollout = plan.Judge(w.rollout, w.verdict, w.now, plan.Terms{Timeout: timeout, Soak: w.soak})
 		}
 	}
 	p := plan.Prune(w.facts())

@@ -10,12 +10,16 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/usage"
 )
 
 // Policy is what holds for one Kustomization.
@@ -26,6 +30,10 @@ type Policy struct {
 	Max Limit
 	// Rules set the time of pruning for kinds and names.
 	Rules []v1.PruneRule
+	// Soak is how long a build has to stay healthy before it counts as healthy.
+	Soak time.Duration
+	// References are rules for how custom resources name others.
+	References []usage.Rule
 }
 
 // Defaults are what holds where neither spec nor annotations say something. The zero value leaves everything to what is
@@ -34,6 +42,7 @@ type Defaults struct {
 	Order  v1.PruneOrder
 	Retain v1.RetainPolicy
 	Max    Limit
+	Soak   time.Duration
 }
 
 // The values of the fields that have a fixed list of them.
@@ -55,6 +64,9 @@ func Resolve(ks *v1.Kustomization, defaults Defaults) (Policy, []error) {
 		Retain: pick(&r, string(spec.Retain), v1.AnnotationRetain, defaults.Retain, retains),
 		Max:    r.limit(spec.MaxPrune, defaults.Max),
 		Rules:  r.rules(spec.Prune),
+		Soak:   r.soak(spec.Soak, defaults.Soak),
+
+		References: r.references(spec.References),
 	}
 	return p, r.problems
 }
@@ -66,6 +78,8 @@ func (d Defaults) Check() error {
 		return fmt.Errorf("prune-order is %q: want %s", d.Order, list(orders))
 	case !slices.Contains(retains, d.Retain):
 		return fmt.Errorf("retain is %q: want %s", d.Retain, list(retains))
+	case d.Soak < 0:
+		return fmt.Errorf("soak is %s: want %s", d.Soak, wantSoak)
 	}
 	return nil
 }
@@ -115,6 +129,26 @@ func (r *resolver) limit(spec *intstr.IntOrString, otherwise Limit) Limit {
 		return Limit{set: true}
 	}
 	return limit
+}
+
+const wantSoak = "a duration such as 10m, not below 0"
+
+func (r *resolver) soak(spec *metav1.Duration, otherwise time.Duration) time.Duration {
+	place, value := "spec.rollout.soak", ""
+	if spec != nil {
+		value = spec.Duration.String()
+	} else if value = r.annotations[v1.AnnotationSoak]; value != "" {
+		place = v1.AnnotationSoak
+	} else {
+		return otherwise
+	}
+	soak, err := time.ParseDuration(value)
+	if err != nil || soak < 0 {
+		r.complain(place, value, wantSoak)
+		// Nothing counts as healthy while the time is not understood.
+		return math.MaxInt64
+	}
+	return soak
 }
 
 // rules reads the rules of the spec, or else those of the annotation.

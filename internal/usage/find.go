@@ -36,6 +36,7 @@ const (
 	whyOther    = "refers to it"
 	whyClaims   = "claim template"
 	whyMentions = "names it"
+	whyNamed    = "names it by a reference rule"
 	whyBound    = "has its rights"
 )
 
@@ -48,9 +49,10 @@ func Find(targets object.Set, live Live) (map[object.ID][]User, error) {
 	return Among(targets, live, Stale{})
 }
 
-// Among is Find where some objects are stale, so that they count as users only while they stay.
-func Among(targets object.Set, live Live, stale Stale) (map[object.ID][]User, error) {
-	s := scene{live: live, stale: stale, revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
+// Among is Find where some objects are stale, so that they count as users only while they stay, and with rules for how
+// custom resources name others.
+func Among(targets object.Set, live Live, stale Stale, rules ...Rule) (map[object.ID][]User, error) {
+	s := scene{live: live, stale: stale, rules: rules, revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
 	problems := s.findRevisions()
 	s.findPaused()
 	users := map[object.ID][]User{}
@@ -85,13 +87,19 @@ func (s *scene) addUser(u *unstructured.Unstructured, targets object.Set, users 
 	if !isKnown(u) {
 		enter(mentions(u, targets), whyMentions)
 	}
-	return err
+	if why == "" {
+		return err // it runs nothing
+	}
+	byRule, misfit := named(u, targets, s.rules)
+	enter(byRule, whyNamed)
+	return errors.Join(err, misfit)
 }
 
 // scene is what has to be known about all objects before a single one can be judged.
 type scene struct {
 	live  Live
 	stale Stale
+	rules []Rule
 	// revisions are the ControllerRevisions that a StatefulSet or DaemonSet, or a pod of one, is at.
 	revisions map[object.ID]bool
 	// newest are the newest ReplicaSets of paused Deployments.

@@ -20,9 +20,7 @@ func HasHashSuffix(name string) bool { return hashSuffix.MatchString(name) }
 func mentions(u *unstructured.Unstructured, targets object.Set) []object.ID {
 	byName := map[string][]object.ID{}
 	for id := range targets {
-		// A cluster-scoped object may refer to any namespace.
-		near := id.Namespace == "" || u.GetNamespace() == "" || id.Namespace == u.GetNamespace()
-		if near && HasHashSuffix(id.Name) {
+		if isInReach(u, id) && HasHashSuffix(id.Name) {
 			byName[id.Name] = append(byName[id.Name], id)
 		}
 	}

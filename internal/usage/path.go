@@ -1,7 +1,9 @@
 package usage
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -14,6 +16,47 @@ const listMark = "[]"
 
 // parsePath cuts the dotted form in which the tables of this package write paths.
 func parsePath(s string) path { return strings.Split(s, ".") }
+
+// ParsePath reads a path as people write it: fields separated by dots, [*] after a list, and ['a.b'] for a field whose name
+// has dots. The braces and the dollar sign of a JSONPath may stand around it; filters, indexes and slices are refused.
+func ParsePath(s string) (path, error) { //nolint:revive // the type is opaque: it is only handed on to NewRule
+	rest := strings.TrimSpace(s)
+	if inner, ok := strings.CutPrefix(rest, "{"); ok {
+		rest, ok = strings.CutSuffix(inner, "}")
+		if !ok {
+			return nil, errPath
+		}
+	}
+	rest = strings.TrimPrefix(rest, "$")
+	if rest != "" && rest[0] != '.' && rest[0] != '[' {
+		rest = "." + rest
+	}
+	var p path
+	for rest != "" {
+		step := nextStep.FindStringSubmatch(rest)
+		switch {
+		case step == nil:
+			return nil, errPath
+		case step[3] != "" && (len(p) == 0 || strings.HasSuffix(p[len(p)-1], listMark)):
+			return nil, errPath // a list of nothing, or a list of lists
+		case step[3] != "":
+			p[len(p)-1] += listMark
+		default:
+			p = append(p, step[1]+step[2])
+		}
+		rest = rest[len(step[0]):]
+	}
+	if len(p) == 0 {
+		return nil, errPath
+	}
+	return p, nil
+}
+
+var (
+	// nextStep is a field, a field in quotes, or the mark of a list.
+	nextStep = regexp.MustCompile(`^(?:\.([A-Za-z0-9_-]+)|\[['"]([^'"\[\]]+)['"]\]|(\[\*\]))`)
+	errPath  = errors.New("want fields separated by dots, such as spec.tls[*].secretName, with [*] after a list and ['a.b'] for a field with dots")
+)
 
 // wrongType is the error of a field that holds something else than the Kubernetes API allows there.
 type wrongType struct {

@@ -78,6 +78,7 @@ func collect(u *unstructured.Unstructured, add func(object.ID)) error {
 	}
 	if !isKnown(u) {
 		foreign(u.Object, namespace, add)
+		collectKnown(u, add)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -44,8 +46,19 @@ var sources = map[schema.GroupKind][]Source{
 }
 
 // Sources returns the kinds, besides UserKinds, that have to be listed for the users of a target. A binding has to be
-// listed itself, since it says which accounts need it; that matters only where an account is stale.
-func Sources(target object.ID, stale Stale) []Source {
+// listed itself, since it says which accounts need it; that matters only where an account is stale. The kinds that the rules
+// speak of are listed whether the Kustomization has any of them or not.
+func Sources(target object.ID, stale Stale, rules ...Rule) []Source {
+	all := slices.Clone(builtin(target, stale))
+	for _, r := range rules {
+		if source := (Source{GroupKind: r.From}); r.Names(target) && !slices.Contains(all, source) {
+			all = append(all, source)
+		}
+	}
+	return all
+}
+
+func builtin(target object.ID, stale Stale) []Source {
 	if gk := target.GroupKind(); isBinding(gk) && stale.hasAccount() {
 		return []Source{{GroupKind: gk}}
 	}

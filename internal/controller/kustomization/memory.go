@@ -26,6 +26,8 @@ type memory struct {
 	refused map[object.ID]plan.Refusal
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
+	// healthAt is when the health of the build was last looked at.
+	healthAt time.Time
 	// leaving is when its deletion was first worked on.
 	leaving time.Time
 	// dependentsAt is when others that depend on it were last seen to hold its deletion, and toldDependents whether it was said

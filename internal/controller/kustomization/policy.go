@@ -11,10 +11,16 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
 
-// policy is what bears on deletion. What is wrong with it was refused by checkSpec; where that does not count, while the
-// Kustomization is being deleted, the careful value stands in.
-func (p *pass) policy() plan.Policy {
+// resolved is the policy of the Kustomization. What is wrong with it was refused by checkSpec; where that does not count, while
+// the Kustomization is being deleted, the careful value stands in.
+func (p *pass) resolved() policy.Policy {
 	resolved, _ := policy.Resolve(p.ks, p.Defaults)
+	return resolved
+}
+
+// policy is what bears on deletion.
+func (p *pass) policy() plan.Policy {
+	resolved := p.resolved()
 	return plan.Policy{
 		Prune:         p.ks.Spec.Prune,
 		Order:         resolved.Order,

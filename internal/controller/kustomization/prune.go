@@ -76,6 +76,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		Desired:       p.desired(),
 		Applied:       applied,
 		Healthy:       p.rollout.Verified || p.emptyHeld(), // nothing is wanted, so nothing is unhealthy
+		SoakEnd:       p.soakEnd(),
 		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
 	}
 	if len(p.toObserve(f)) == 0 {
@@ -161,15 +162,23 @@ func (p *pass) look(ctx context.Context, f *plan.Facts) {
 	if len(plan.NeedTiming(*f)) > 0 && p.now.Sub(p.mem.timingAt) >= timingInterval {
 		p.mem.timingAt = p.now
 	}
-	uses := p.Observer.UsersOf(ctx, observe.Question{
-		IDs: plan.NeedUse(*f), History: f.Policy.Retain == v1.RetainHistory, Stale: plan.Standing(*f), Around: p.around(),
-	})
+	uses := p.Observer.UsersOf(ctx, p.question(*f))
 	for i := range f.Stale {
 		f.Stale[i].Use = uses[f.Stale[i].ID]
 		if refusal, ok := p.mem.refused[f.Stale[i].ID]; ok {
 			f.Stale[i].Refused = &refusal
 		}
 	}
+}
+
+// question asks who uses what only its users can keep.
+func (p *pass) question(f plan.Facts) observe.Question {
+	q := observe.Question{IDs: plan.NeedUse(f), History: f.Policy.Retain == v1.RetainHistory, Stale: plan.Standing(f), Around: p.around(),
+		References: p.resolved().References, Unserved: f.Finalizing}
+	if f.Finalizing {
+		q.Self = p.selfID() // what it needs itself goes with it
+	}
+	return q
 }
 
 // around are the objects that this Kustomization made or is about to make.

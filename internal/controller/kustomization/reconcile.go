@@ -179,10 +179,20 @@ func (p *pass) periodic(look time.Duration) time.Duration {
 		return look
 	}
 	look = max(look, watchedLook)
-	if d := p.rollout.Deadline; p.rollout.Phase == v1.PhaseVerifying && d != nil {
-		look = max(time.Millisecond, min(look, d.Sub(p.now)))
+	for _, end := range []time.Time{p.deadline(), p.soakEnd()} {
+		if !end.IsZero() {
+			look = max(time.Millisecond, min(look, end.Sub(p.now)))
+		}
 	}
 	return look
+}
+
+// deadline is when the verification gives up; zero while none is running.
+func (p *pass) deadline() time.Time {
+	if p.rollout.Phase != v1.PhaseVerifying || p.rollout.Deadline == nil {
+		return time.Time{}
+	}
+	return p.rollout.Deadline.Time
 }
 
 // never is the time to an apply that an interval of zero does not ask for. As in Flux, such a Kustomization is looked at when

@@ -83,9 +83,7 @@ func unsupportedRollout(r *v1.RolloutPolicy) []string {
 	}{
 		{"spec.rollout.onFailure: Rollback", r.OnFailure == "Rollback"},
 		{"spec.rollout.keepRevisions", r.KeepRevisions != nil && *r.KeepRevisions > 0},
-		{"spec.rollout.soak", r.Soak != nil && r.Soak.Duration > 0},
 		{"spec.rollout.rollbackOn: Any", r.RollbackOn == "Any"},
-		{"spec.rollout.references", len(r.References) > 0},
 	} {
 		if f.set {
 			fields = append(fields, f.name)

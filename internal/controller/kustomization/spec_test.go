@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	fluxkustomize "github.com/fluxcd/pkg/apis/kustomize"
@@ -27,7 +26,7 @@ var supported = map[string][]string{
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
-	"RolloutPolicy":                 {"maxPrune", "prune", "pruneOrder", "retain"},
+	"RolloutPolicy":                 {"maxPrune", "prune", "pruneOrder", "references", "retain", "soak"},
 }
 
 // refused sets, for each field that does not work yet, a value that has to be refused, and says by which name.
@@ -51,9 +50,7 @@ var refused = map[string]map[string]struct {
 	"RolloutPolicy": {
 		"onFailure":     {rollout(v1.RolloutPolicy{OnFailure: "Rollback"}), "spec.rollout.onFailure: Rollback"},
 		"keepRevisions": {rollout(v1.RolloutPolicy{KeepRevisions: new(int32(1))}), "spec.rollout.keepRevisions"},
-		"soak":          {rollout(v1.RolloutPolicy{Soak: &metav1.Duration{Duration: time.Second}}), "spec.rollout.soak"},
 		"rollbackOn":    {rollout(v1.RolloutPolicy{RollbackOn: "Any"}), "spec.rollout.rollbackOn: Any"},
-		"references":    {rollout(v1.RolloutPolicy{References: []v1.ReferenceRule{{}}}), "spec.rollout.references"},
 	},
 }
 

@@ -70,7 +70,7 @@ func (p *pass) verdict() outcome {
 			message: fmt.Sprintf("0 objects built from %s of artifact %s, %d in the inventory: nothing is deleted. "+
 				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.artifact.Digest, p.inventory.Len())}
 	}
-	return outcome{state: stateReady, message: "Applied revision: " + rev + p.kept(), after: p.untilNextApply()}
+	return outcome{state: stateReady, message: "Applied revision: " + rev + p.kept() + p.soaking(), after: p.untilNextApply()}
 }
 
 func (p *pass) untilNextApply() time.Duration {
@@ -109,6 +109,15 @@ func (p *pass) kept() string {
 	}
 	slices.Sort(parts)
 	return fmt.Sprintf("; kept from pruning: %s", strings.Join(parts, ", "))
+}
+
+// soaking says until when the revision has to stay healthy, in a form that changes only when that begins anew.
+func (p *pass) soaking() string {
+	end := p.soakEnd()
+	if end.IsZero() {
+		return ""
+	}
+	return "; counts as healthy if it stays so until " + end.UTC().Format(time.RFC3339)
 }
 
 // verifiedFor is how long the verification took that failed. It does not change from pass to pass.

@@ -22,11 +22,12 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	if p.emptyHeld() {
 		return nil
 	}
-	if p.rollout.Phase == v1.PhaseHealthy && !p.applied {
+	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied {
 		return nil
 	}
 	overall := health.Fold(p.Observer.Health(ctx, p.checks(), p.now), !p.NoFailFast)
-	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.timeout())
+	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.terms())
+	p.mem.healthAt = p.now
 	p.healthText = overall.TimeoutText()
 	if overall.Status == health.Failed {
 		p.healthText = overall.StalledText()
@@ -34,6 +35,21 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	p.tellCulprits(culprits(overall))
 	return nil
 }
+
+// watchedGap is the longest time between two looks at the health over which a build counts as having stayed healthy. Looks
+// are much closer while that matters, unless the process was not there, or the passes ended before the look.
+const watchedGap = time.Minute
+
+// terms are what makes the verdict.
+func (p *pass) terms() plan.Terms {
+	return plan.Terms{Timeout: p.timeout(), Soak: p.soak(), Unwatched: p.now.Sub(p.mem.healthAt) > watchedGap}
+}
+
+// soak is how long the build has to stay healthy.
+func (p *pass) soak() time.Duration { return p.resolved().Soak }
+
+// soakEnd is when the build will have been healthy for long enough; zero when that is not waited for.
+func (p *pass) soakEnd() time.Time { return plan.SoakEnd(p.rollout, p.soak()) }
 
 // tellCulprits writes down what keeps the build from being healthy. While the same objects do, in the same phase, what was said
 // about them stays: a pod that crashes and starts again all the time is one fact, not one every few seconds.
@@ -102,8 +118,11 @@ func checkOf(ref fluxmeta.NamespacedObjectKindReference) observe.Check {
 	}
 }
 
-func (p *pass) isSelf(id object.ID) bool {
-	return id == object.ID{Group: v1.GroupVersion.Group, Kind: v1.KustomizationKind, Namespace: p.ks.Namespace, Name: p.ks.Name}
+func (p *pass) isSelf(id object.ID) bool { return id == p.selfID() }
+
+// selfID is the identity of the Kustomization as an object.
+func (p *pass) selfID() object.ID {
+	return object.ID{Group: v1.GroupVersion.Group, Kind: v1.KustomizationKind, Namespace: p.ks.Namespace, Name: p.ks.Name}
 }
 
 // maxCulprits bounds what status says about health.
@@ -146,7 +165,10 @@ func (p *pass) nextLook() time.Duration {
 			after = max(time.Millisecond, min(after, p.rollout.Deadline.Sub(p.now)))
 		}
 		return after
-	default:
-		return 0
+	case v1.PhaseHealthy:
+		if end := p.soakEnd(); !end.IsZero() {
+			return max(time.Millisecond, min(laterLooks, end.Sub(p.now)))
+		}
 	}
+	return 0
 }
