@@ -20,7 +20,7 @@ import (
 
 const usage = `devcluster runs a Kubernetes for development and tests.
 
-  devcluster up --dir DIR [--port N]   run a cluster in the foreground
+  devcluster up --dir DIR [...]        run a cluster in the foreground
   devcluster kubectl ARGS...           kubectl; reads KUBECONFIG and --kubeconfig
   devcluster help                      this text; "devcluster up --help" says more
 `

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +117,16 @@ func (c *cluster) component(name string) int {
 	}
 	c.t.Fatalf("no process of component %s", name)
 	return 0
+}
+
+// pid returns the process id of a component as the program tells it.
+func (c *cluster) pid(name string) int {
+	c.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(read(c.t, filepath.Join(c.dir, name+".pid"))))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pid
 }
 
 // awaitGone fails the test if a process or a mount of the cluster is left.

@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -58,6 +59,34 @@ func TestComponentThatDies(t *testing.T) {
 		}
 	}
 	c.awaitGone()
+}
+
+// A killed API server is started again where that is asked for, on its port,
+// and the rest of the cluster finds it.
+func TestAPIServerThatIsKilled(t *testing.T) {
+	ctx := context.Background()
+	c := start(t, t.TempDir(), "--restart-apiserver", "--apiserver-arg=--min-request-timeout=30")
+	if line := c.processes()[c.pid("apiserver")]; !strings.Contains(line, "component apiserver") || !strings.Contains(line, "--min-request-timeout=30") {
+		t.Errorf("the API server is %q", line)
+	}
+	for range 2 {
+		before := c.pid("apiserver")
+		send(t, before, syscall.SIGKILL)
+		eventually(t, "another API server runs", func() (bool, string) { return c.pid("apiserver") != before, "none" })
+		eventually(t, "it answers", func() (bool, string) {
+			_, err := c.kube().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "after"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "any"}}}}
+	eventually(t, "a pod is accepted", func() (bool, string) {
+		_, err := c.kube().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	eventually(t, "it runs", func() (bool, string) {
+		got, err := c.kube().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
+		return err == nil && got.Status.Phase == v1.PodRunning, fmt.Sprint(err)
+	})
 }
 
 func TestRestartContinues(t *testing.T) {

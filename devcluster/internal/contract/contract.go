@@ -12,6 +12,9 @@ const (
 	Kubelet           = "kubelet"
 )
 
+// Components are all of them.
+var Components = []string{Etcd, APIServer, ControllerManager, Scheduler, Kubelet}
+
 // File descriptors which the supervisor passes to a component. FDLock is held
 // without being used, so that the directory stays locked while a component is
 // left. FDExtra is a listening socket for the API server, and for etcd a pipe

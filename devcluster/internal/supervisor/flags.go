@@ -8,17 +8,26 @@ import (
 	"strings"
 )
 
-const upUsage = `devcluster up --dir DIR [--port N]
+const upUsage = `devcluster up --dir DIR [--port N] [--restart-apiserver] [--apiserver-arg ARG]...
 
 Runs a cluster in the foreground and prints the line "ready" when a pod can
 run. It ends on Ctrl-C, on SIGTERM, and when its parent process is gone, and
 leaves no process behind.
 
-  --dir DIR   where everything is kept: DIR/kubeconfig, one log per component,
+  --dir DIR   where everything is kept: DIR/kubeconfig, one log and one file
+              with the process id per component (DIR/apiserver.pid, DIR/etcd.pid),
               the data. Starting again on it continues with the same objects,
               credentials and, if it is free, port; pods start anew.
   --port N    port of the API server on 127.0.0.1; without it, or with 0, a
               free one is chosen
+
+For tests of outages: a component can be stopped and continued by signals to its
+process. One that ends, ends the cluster, unless it is the API server and
+
+  --restart-apiserver    starts it again when it is killed, on its port
+  --apiserver-arg ARG    gives it one more argument; may be repeated. With
+                         --apiserver-arg=--request-timeout=3s a stopped etcd makes
+                         requests time out that may or may not take effect
 
 Containers are simulated. The tag of an image says what it does:
 
@@ -49,6 +58,11 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.IntVar(&o.Port, "port", 0, "")
+	flags.BoolVar(&o.RestartAPIServer, "restart-apiserver", false, "")
+	flags.Func("apiserver-arg", "", func(arg string) error {
+		o.APIServerArgs = append(o.APIServerArgs, arg)
+		return nil
+	})
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,12 +41,19 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
+func TestParseFlagsForOutages(t *testing.T) {
+	o, err := ParseFlags([]string{"--dir", "d", "--restart-apiserver", "--apiserver-arg=--v=1", "--apiserver-arg", "--audit-log-path=-"}, &bytes.Buffer{})
+	if err != nil || !o.RestartAPIServer || !slices.Equal(o.APIServerArgs, []string{"--v=1", "--audit-log-path=-"}) {
+		t.Errorf("options %+v, error %v", o, err)
+	}
+}
+
 func TestHelpNamesEveryAnnotation(t *testing.T) {
 	var out bytes.Buffer
 	if _, err := ParseFlags([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("error %v, want help", err)
 	}
-	for _, word := range []string{"unready", "ready-after", "exit-after", "exit-code", "stop-after", "missing", "crash", "exit0"} {
+	for _, word := range []string{"unready", "ready-after", "exit-after", "exit-code", "stop-after", "restart-apiserver", "apiserver-arg", ".pid", "missing", "crash", "exit0"} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("the help does not name %q", word)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-gitops/holdfast/devcluster/internal/contract"
 )
 
 // minFree is the least free disk space to start with: etcd preallocates its
@@ -29,6 +31,7 @@ func (l layout) kubelet() string               { return l.path("kubelet") }
 func (l layout) tmp() string                   { return l.path("tmp") }
 func (l layout) pki(name string) string        { return l.path("pki", name) }
 func (l layout) log(component string) string   { return l.path(component + ".log") }
+func (l layout) pid(component string) string   { return l.path(component + ".pid") }
 func (l layout) config(identity string) string { return l.path("pki", identity+".kubeconfig") }
 
 // open creates the directory and takes possession of it until the process and
@@ -63,7 +66,11 @@ func (l layout) prepare() error {
 	}
 	// The simulated containers of an earlier run are gone, and so is the use
 	// of their volumes.
-	for _, stale := range []string{l.kubelet(), l.tmp()} {
+	stale := []string{l.kubelet(), l.tmp()}
+	for _, component := range contract.Components {
+		stale = append(stale, l.pid(component)) // its number may be another's by now
+	}
+	for _, stale := range stale {
 		if err := os.RemoveAll(stale); err != nil {
 			return unusable(l.dir, err)
 		}

@@ -36,6 +36,16 @@ func listen(asked int, remembered string) (*net.TCPListener, error) {
 	return l, nil
 }
 
+// socketOf returns the socket of a listener, to be passed on, and closes the
+// listener.
+func socketOf(l *net.TCPListener) (*os.File, error) {
+	socket, err := l.File()
+	if err = errors.Join(err, l.Close()); err != nil {
+		return nil, fmt.Errorf("pass the port on: %w", err)
+	}
+	return socket, nil
+}
+
 func bind(port int) (*net.TCPListener, error) {
 	return net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 }

@@ -21,6 +21,10 @@ type Options struct {
 	Dir string
 	// Port of the API server; 0 to have one chosen.
 	Port int
+	// APIServerArgs are more arguments of the API server.
+	APIServerArgs []string
+	// RestartAPIServer starts the API server again when it is killed.
+	RestartAPIServer bool
 	// Ready is where the one line goes that says that a pod can run.
 	Ready io.Writer
 }
@@ -52,14 +56,11 @@ func Up(o Options) error {
 	if err := writeCredentials(l, portOf(listener)); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	socket, err := listener.File()
+	socket, err := socketOf(listener)
 	if err != nil {
-		return errors.Join(fmt.Errorf("pass the port on: %w", err), listener.Close())
+		return err
 	}
-	if err := listener.Close(); err != nil {
-		return fmt.Errorf("pass the port on: %w", err)
-	}
-	p, err := newProcesses(l, lock)
+	p, err := newProcesses(l, lock, o)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,12 @@ func (p *processes) watch(ctx context.Context, booted <-chan error, ready io.Wri
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case child := <-p.ended:
-			return failure(child)
+			if booted != nil || !p.mayRestart(child) {
+				return failure(child)
+			}
+			if err := p.restart(ctx, child); err != nil {
+				return err
+			}
 		case err := <-booted:
 			if err != nil {
 				return err
@@ -118,7 +124,7 @@ func (p *processes) boot(ctx context.Context, socket *os.File) error {
 		return err
 	}
 	l := p.layout
-	if err := p.start(contract.APIServer, apiServerArgs(l, etcd), socket); err != nil {
+	if err := p.start(contract.APIServer, append(apiServerArgs(l, etcd), p.options.APIServerArgs...), socket); err != nil {
 		return err
 	}
 	c, err := newClient(l.kubeconfig())
