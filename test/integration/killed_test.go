@@ -217,8 +217,9 @@ func (s *scenario) newGate() *gate {
 				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 			},
 			Rules: []admissionv1.RuleWithOperations{
-				rule("", "v1", "configmaps"), rule("apps", "v1", "deployments"),
-				rule("kustomize.toolkit.fluxcd.io", "v1", "kustomizations/status"),
+				rule("", "v1", "configmaps", "serviceaccounts"), rule("apps", "v1", "deployments"),
+				rule("kustomize.toolkit.fluxcd.io", "v1", "kustomizations", "kustomizations/status"),
+				rule("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
 			},
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
 			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
