@@ -43,9 +43,18 @@ unit: ## Test what needs no cluster (seconds, once built)
 	$(GO) test $$($(GO) list ./... | grep -v '/test/integration$$' | grep -v '/test/demo$$')
 
 .PHONY: test
-test: verify check bin/holdfast bin/devcluster ## Everything that must pass: generated files, format, vet, all tests of both modules
+test: verify check cover bin/holdfast bin/devcluster ## Everything that must pass: generated files, format, vet, all tests of both modules
 	cd devcluster && DEVCLUSTER=$(CURDIR)/bin/devcluster $(GO) test ./...
 	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -shuffle=on -timeout 25m ./...
+
+# What decides about deletions, and the least share of its statements in percent that its own tests run.
+CORE     := ./internal/plan ./internal/usage ./internal/inventory ./internal/object
+COVERAGE := 95
+
+.PHONY: cover
+cover: ## Fail if the tests of a package that decides about deletions leave too much of it out
+	@$(GO) test -vet=off -cover $(CORE) | awk -v least=$(COVERAGE) '{print} $$1 != "ok" {bad = 1} \
+		/coverage:/ {for (i = 1; i < NF; i++) if ($$i == "coverage:" && $$(i+1)+0 < least) {print "less than " least "%: " $$2; bad = 1}} END {exit bad}'
 
 .PHONY: sim
 sim: ## Simulate for two minutes, or STEPS steps, or one run by its SEED (HISTORY=file keeps what happened in a failing one)

@@ -95,6 +95,24 @@ func TestEqual(t *testing.T) {
 	}
 }
 
+// Two spellings of one identity become one entry, the later one, in the place of the first. What can't be read has no identity.
+func TestCanonical(t *testing.T) {
+	spelled := func(namespace, name, version string) inventory.Entry {
+		return inventory.Entry{ID: object.ID{Kind: "Namespace", Namespace: namespace, Name: name}, Version: version}
+	}
+	inv := inventory.Decode(refs("???", "v1")).Record([]inventory.Entry{spelled("shop", "a", "v1"), spelled("", "b", "v1"), spelled("", "a", "v2")})
+	got := inv.Canonical(func(id object.ID) object.ID { id.Namespace = ""; return id })
+	if want := []inventory.Entry{spelled("", "a", "v2"), spelled("", "b", "v1")}; !slices.Equal(got.Entries(), want) {
+		t.Errorf("%v, want %v", got.Entries(), want)
+	}
+	if !got.Has(spelled("", "a", "").ID) || got.Has(spelled("shop", "a", "").ID) || !slices.Equal(got.Unread(), []string{"???"}) {
+		t.Errorf("%v, unread %v", got.Entries(), got.Unread())
+	}
+	if inv.Len() != 3 {
+		t.Errorf("the one before was changed: %v", inv.Entries())
+	}
+}
+
 func TestEntryOf(t *testing.T) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("apps/v1")

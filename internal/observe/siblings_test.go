@@ -1,6 +1,7 @@
 package observe_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -38,6 +39,36 @@ func listing(calls *int, all ...v1.Kustomization) *observe.Observer {
 			list.(*v1.KustomizationList).Items = all
 			return nil
 		}})}
+}
+
+// All pages of the list of all namespaces are read, and one that fails makes all of it unknown.
+func TestSiblingsInPages(t *testing.T) {
+	self := kustomization("self")
+	var failAt string
+	o := listing(new(int))
+	o.Reader = interceptor.NewClient(nil, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			var lo client.ListOptions
+			lo.ApplyOptions(opts)
+			if lo.Namespace != "" || lo.LabelSelector != nil || lo.FieldSelector != nil || lo.Limit == 0 {
+				t.Errorf("a list with %+v", lo)
+			}
+			if failAt != "" && lo.Continue == failAt {
+				return errors.New("the continue parameter is too old")
+			}
+			next := map[string]string{"": "b", "b": "c"}[lo.Continue]
+			list.(*v1.KustomizationList).Items = []v1.Kustomization{kustomization("of-" + cmp.Or(lo.Continue, "a"))}
+			list.SetContinue(next)
+			return nil
+		}})
+	got := o.Siblings(t.Context(), &self, now, 0)
+	if len(got.List) != 3 || got.List[0].Name != "of-a" || got.List[2].Name != "of-c" {
+		t.Errorf("%+v", got)
+	}
+	failAt = "c"
+	if got := o.Siblings(t.Context(), &self, now, 0); got.Known || len(got.List) > 0 || got.Why == "" {
+		t.Errorf("though a page is missing: %+v", got)
+	}
 }
 
 // What a sibling built counts only with the spec that it has now.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -30,6 +31,14 @@ func TestStanding(t *testing.T) {
 		got := plan.Standing(facts(s))
 		if got.Leaving.Has(s.ID) != tt.leaving || got.Kept.Has(s.ID) != tt.kept {
 			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
+
+func TestIsCustom(t *testing.T) {
+	for group, want := range map[string]bool{"": false, "apps": false, "networking.k8s.io": false, "gateway.networking.k8s.io": true, "example.com": true} {
+		if got := plan.IsCustom(object.ID{Group: group, Kind: "Thing"}); got != want {
+			t.Errorf("%q is custom: %t, want %t", group, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -91,5 +92,18 @@ func TestSources(t *testing.T) {
 	}
 	if got := usage.Sources(binding, stale); len(got) != 1 || got[0].Kind != "RoleBinding" {
 		t.Errorf("%v, want the binding's own kind", got)
+	}
+}
+
+// Keeping some of the stale objects changes neither the others nor what it was asked of.
+func TestKeep(t *testing.T) {
+	a, b, c, d := inShop("", "Secret", "a"), inShop("", "Secret", "b"), inShop("", "Secret", "c"), inShop("", "Secret", "d")
+	before := usage.Stale{Leaving: object.NewSet(a, b), Kept: object.NewSet(c)}
+	after := before.Keep(object.NewSet(b, d))
+	if want := (usage.Stale{Leaving: object.NewSet(a), Kept: object.NewSet(b, c, d)}); !reflect.DeepEqual(after, want) {
+		t.Errorf("%v, want %v", after, want)
+	}
+	if len(before.Leaving) != 2 || len(before.Kept) != 1 {
+		t.Errorf("it was changed: %v", before)
 	}
 }
