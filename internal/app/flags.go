@@ -175,6 +175,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		SourceHost:               sourceHost,
 		NoFailFast:               f.gates[gateNoFailFast],
+		AdditiveReadyExpr:        f.gates[gateAdditiveReadyExpr],
 	}
 }
 

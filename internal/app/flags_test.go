@@ -103,7 +103,7 @@ func TestDefaultsMayBeGiven(t *testing.T) {
 func TestFeatureGates(t *testing.T) {
 	const refused, accepted = false, true
 	tests := map[string]struct{ off, on bool }{
-		"AdditiveCELDependencyCheck":     {off: accepted, on: refused},
+		"AdditiveCELDependencyCheck":     {off: accepted, on: accepted},
 		"CacheSecretsAndConfigMaps":      {off: accepted, on: refused},
 		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
 		"DirectSourceFetch":              {off: accepted, on: refused},

@@ -21,12 +21,15 @@ type gate struct {
 	note string
 }
 
-// gateNoFailFast is the gate that has an effect.
-const gateNoFailFast = "DisableFailFastBehavior"
+// The gates that have an effect.
+const (
+	gateNoFailFast        = "DisableFailFastBehavior"
+	gateAdditiveReadyExpr = "AdditiveCELDependencyCheck"
+)
 
 // gates are Flux's feature gates. Those that are not free can only have their default.
 var gates = map[string]gate{
-	"AdditiveCELDependencyCheck":     {standard: false, note: "leave it off: it can't be chosen yet"},
+	gateAdditiveReadyExpr:            {standard: false, free: true, note: "when on, a dependency with a readyExpr has to be ready as well"},
 	"CacheSecretsAndConfigMaps":      {standard: false, note: "leave it off: Secrets and ConfigMaps are always read from the API server"},
 	"CancelHealthCheckOnNewRevision": {standard: false, free: true, note: "a new revision always interrupts the health check of the old one"},
 	"DirectSourceFetch":              {standard: false, note: "leave it off: sources are read through the cache"},

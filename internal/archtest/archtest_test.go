@@ -33,6 +33,7 @@ var purePackages = []string{
 	"internal/plan",
 	"internal/policy",
 	"internal/inventory",
+	"internal/expression",
 }
 
 // forbiddenImports may not be imported by a pure package, nor anything below them.

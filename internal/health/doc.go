@@ -8,7 +8,6 @@
 // An object is judged on the generation that was written, never on what its controller said about an older one: a
 // status that lags is InProgress.
 //
-// What lives here is pure: no client, context or logger, and the time is an input. Rules that need more than the object
-// don't belong here. A claim whose StorageClass waits for its first consumer is such a case: whether it may stay unbound
-// depends on the class and on the pods, so here it is InProgress until it is bound, as in kstatus.
+// What lives here is pure: no client, context or logger, and the time is an input. What a rule needs to know beside the
+// object is in Options, such as that no pod asks for a claim yet.
 package health

@@ -48,6 +48,10 @@ type Options struct {
 	// ReportsStatus says that the kind's controller is expected to set a status, so that an object without one has not
 	// been looked at yet. See ReportsStatus for custom resources.
 	ReportsStatus bool
+	// Unclaimed says that the object is a claim whose class binds it when its first pod is there, and that no pod asks for it.
+	Unclaimed bool
+	// Custom replaces the rules of the kind, for an object that is not on its way out; nil for none.
+	Custom func(*unstructured.Unstructured) Verdict
 	// Now is the time of the read. Without it a pod that can't be scheduled is never taken for failed.
 	Now time.Time
 }
@@ -77,7 +81,11 @@ func Judge(u *unstructured.Unstructured, opts Options) (v Verdict) {
 	if u.GetGeneration() < opts.MinGeneration {
 		return inProgress("%s was read at generation %d, but written at %d", u.GetKind(), u.GetGeneration(), opts.MinGeneration)
 	}
-	if v, ok := lagging(u); ok {
+	v, isLagging := lagging(u)
+	if opts.Custom != nil && (!isLagging || v.Status != InProgress) {
+		return opts.Custom(u)
+	}
+	if isLagging {
 		return v
 	}
 	if rule, ok := rules[u.GroupVersionKind().GroupKind()]; ok {

@@ -14,6 +14,7 @@ var (
 	statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	daemonSet   = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 	job         = schema.GroupKind{Group: "batch", Kind: "Job"}
+	claim       = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 )
 
 // rules come before kstatus. A rule that has nothing to say leaves the object to kstatus. All of them may rely on the
@@ -25,6 +26,7 @@ var rules = map[schema.GroupKind]func(*unstructured.Unstructured, Options) (Verd
 	statefulSet: statefulSetRule,
 	daemonSet:   daemonSetRule,
 	job:         jobRule,
+	claim:       claimRule,
 }
 
 // podRule takes the clock out of kstatus' rule for pods that can't be scheduled: these have failed, but only once the
@@ -107,6 +109,14 @@ func jobRule(u *unstructured.Unstructured, _ Options) (Verdict, bool) {
 		return current("Job is suspended"), true
 	}
 	return inProgress("Job is not finished"), true
+}
+
+// claimRule: a claim whose class waits for the first pod is not bound before there is one, which need not be soon.
+func claimRule(u *unstructured.Unstructured, opts Options) (Verdict, bool) {
+	if !opts.Unclaimed || text(u, "status", "phase") != "Pending" {
+		return Verdict{}, false
+	}
+	return current("PersistentVolumeClaim is bound when its first pod is there"), true
 }
 
 // condition returns the status condition of a type.

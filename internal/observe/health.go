@@ -21,13 +21,16 @@ type Check struct {
 	Version string
 	// Desired is the object as it was applied; nil for one that is not part of the build.
 	Desired *unstructured.Unstructured
+	// Custom judges the object instead of the rules of its kind; nil for none.
+	Custom func(*unstructured.Unstructured) health.Verdict
 }
 
 // Health judges each object by a fresh read. Objects whose live metadata takes them out of the apply are left out.
 func (o *Observer) Health(ctx context.Context, checks []Check, now time.Time) []health.Checked {
 	checked := make([]health.Checked, 0, len(checks))
+	around := o.circumstances()
 	for _, c := range checks {
-		verdict, skip := o.judge(ctx, c, now)
+		verdict, skip := around.judge(ctx, c, now)
 		if !skip {
 			checked = append(checked, health.Checked{ID: c.ID, Verdict: verdict})
 		}
@@ -35,7 +38,7 @@ func (o *Observer) Health(ctx context.Context, checks []Check, now time.Time) []
 	return checked
 }
 
-func (o *Observer) judge(ctx context.Context, c Check, now time.Time) (verdict health.Verdict, skip bool) {
+func (o *circumstances) judge(ctx context.Context, c Check, now time.Time) (verdict health.Verdict, skip bool) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.GroupVersionKind{Group: c.ID.Group, Version: c.Version, Kind: c.ID.Kind})
 	err := o.Reader.Get(ctx, client.ObjectKey{Namespace: c.ID.Namespace, Name: c.ID.Name}, live)
@@ -51,6 +54,9 @@ func (o *Observer) judge(ctx context.Context, c Check, now time.Time) (verdict h
 	if IsSkipped(live) {
 		return health.Verdict{}, true
 	}
-	opts := health.Options{Now: now}
+	opts, err := o.of(ctx, live, health.Options{Now: now, Custom: c.Custom})
+	if err != nil {
+		return health.Verdict{Status: health.Unknown, Error: err.Error()}, false
+	}
 	return health.Judge(live, opts), false
 }

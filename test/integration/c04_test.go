@@ -111,13 +111,18 @@ spec:
         type: object
         properties:
           spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status:
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`, group)
+}
+
+// reportingCRD is a widgetCRD whose schema promises a status, as those of most controllers do.
+func reportingCRD(group string) string {
+	return replaceOnce(widgetCRD(group), "status: {type: object, x-kubernetes-preserve-unknown-fields: true}", `status:
             type: object
             x-kubernetes-preserve-unknown-fields: true
             properties:
               observedGeneration: {type: integer}
-              conditions: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, group)
+              conditions: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}`)
 }
 
 // widget is a custom resource of widgetCRD.

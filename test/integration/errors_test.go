@@ -199,8 +199,8 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 		ks.Spec.Suspend = false
 	})
 	ks := s.awaitMessage("app", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported,
-		"spec.decryption", "spec.kubeConfig", "spec.postBuild", "spec.serviceAccountName", "spec.healthCheckExprs", "spec.ignore",
-		"spec.dependsOn[].readyExpr", "spec.rollout.onFailure: Rollback", "spec.rollout.keepRevisions")
+		"spec.decryption", "spec.kubeConfig", "spec.postBuild", "spec.serviceAccountName", "spec.ignore",
+		"spec.rollout.onFailure: Rollback", "spec.rollout.keepRevisions")
 	if ks.Status.Inventory != nil || ks.Status.LastAttemptedRevision != "" {
 		t.Errorf("something was attempted: %+v", ks.Status)
 	}

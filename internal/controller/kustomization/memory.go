@@ -24,6 +24,8 @@ type memory struct {
 	appliedAt, nextApply time.Time
 	// refused are the deletions that the API server did not accept.
 	refused map[object.ID]plan.Refusal
+	// expressions are those of the spec, compiled.
+	expressions *expressions
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.

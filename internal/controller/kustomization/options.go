@@ -35,6 +35,8 @@ type Options struct {
 	IntervalJitterPercentage int
 	// SourceHost replaces the host of artifact URLs, when set (SOURCE_CONTROLLER_LOCALHOST).
 	SourceHost string
+	// AdditiveReadyExpr asks of a dependency with a readyExpr to be ready as well (gate AdditiveCELDependencyCheck).
+	AdditiveReadyExpr bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
 	// Defaults of the policy hold where a Kustomization says nothing.

@@ -80,7 +80,7 @@ type outcome struct {
 
 func (p *pass) run(ctx context.Context) outcome {
 	for _, s := range []step{
-		p.checkSpec, p.resolve, p.checkDependencies, p.buildDesired, p.checkKinds, p.settle, p.record, p.makeWay, p.apply, p.verify, p.prune,
+		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.buildDesired, p.checkKinds, p.settle, p.record, p.makeWay, p.apply, p.verify, p.prune,
 	} {
 		if out := s(ctx); out != nil {
 			return *out

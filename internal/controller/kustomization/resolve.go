@@ -2,6 +2,7 @@ package kustomization
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/expression"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -66,8 +68,10 @@ func (p *pass) checkDependencies(ctx context.Context) *outcome {
 		problem := ""
 		if err != nil {
 			problem = fmt.Sprintf("dependency '%s' not found: %v", key, err)
-		} else {
-			problem = p.dependencyProblem(key, dep)
+		} else if problem, err = p.dependencyProblem(d.ReadyExpr, dep); errors.Is(err, expression.ErrInvalid) {
+			return invalidExpression(err)
+		} else if err != nil {
+			problem = fmt.Sprintf("dependency '%s' is not ready: %v", key, err)
 		}
 		if problem != "" {
 			p.event(normal, meta.DependencyNotReadyReason,
@@ -78,8 +82,27 @@ func (p *pass) checkDependencies(ctx context.Context) *outcome {
 	return nil
 }
 
-// dependencyProblem says why a dependency does not let this Kustomization go on; empty when it does.
-func (p *pass) dependencyProblem(key client.ObjectKey, dep *v1.Kustomization) string {
+// dependencyProblem says why a dependency does not let this Kustomization go on; empty when it does. An expression is asked
+// instead of the conditions, or first, where both have to hold.
+func (p *pass) dependencyProblem(readyExpr string, dep *v1.Kustomization) (string, error) {
+	key := keyOf(dep)
+	if readyExpr == "" {
+		return p.conditionsProblem(key, dep), nil
+	}
+	ready, err := p.expressions().ready.Evaluate(readyExpr, p.ks, dep)
+	switch {
+	case err != nil:
+		return "", err
+	case !ready:
+		return fmt.Sprintf("dependency '%s' is not ready according to readyExpr eval", key), nil
+	case p.AdditiveReadyExpr:
+		return p.conditionsProblem(key, dep), nil
+	}
+	return "", nil
+}
+
+// conditionsProblem says why a dependency is not ready by what its status says; empty when it is.
+func (p *pass) conditionsProblem(key client.ObjectKey, dep *v1.Kustomization) string {
 	ready := apimeta.IsStatusConditionTrue(dep.Status.Conditions, meta.ReadyCondition)
 	if !ready || dep.Status.ObservedGeneration != dep.Generation {
 		return fmt.Sprintf("dependency '%s' is not ready", key)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -51,9 +50,7 @@ func unsupported(spec v1.KustomizationSpec) []string {
 		{"spec.kubeConfig", spec.KubeConfig != nil},
 		{"spec.postBuild", spec.PostBuild != nil},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
-		{"spec.healthCheckExprs", len(spec.HealthCheckExprs) > 0},
 		{"spec.ignore", len(spec.Ignore) > 0},
-		{"spec.dependsOn[].readyExpr", hasReadyExpr(spec.DependsOn)},
 		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},
 	} {
 		if f.set {
@@ -61,15 +58,6 @@ func unsupported(spec v1.KustomizationSpec) []string {
 		}
 	}
 	return append(fields, unsupportedRollout(spec.Rollout)...)
-}
-
-func hasReadyExpr(deps []fluxv1.DependencyReference) bool {
-	for _, d := range deps {
-		if d.ReadyExpr != "" {
-			return true
-		}
-	}
-	return false
 }
 
 func unsupportedRollout(r *v1.RolloutPolicy) []string {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
-	fluxkustomize "github.com/fluxcd/pkg/apis/kustomize"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,10 +20,10 @@ func plainSpec() v1.KustomizationSpec {
 
 // supported are the fields that work. A field of a newer API is in neither list until someone has decided.
 var supported = map[string][]string{
-	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "deletionPolicy", "dependsOn", "force", "healthChecks",
+	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "deletionPolicy", "dependsOn", "force", "healthCheckExprs", "healthChecks",
 		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "prune", "retryInterval",
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
-	"DependencyReference":           {"name", "namespace"},
+	"DependencyReference":           {"name", "namespace", "readyExpr"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
 	"RolloutPolicy":                 {"maxPrune", "prune", "pruneOrder", "references", "retain", "soak"},
 }
@@ -39,13 +38,7 @@ var refused = map[string]map[string]struct {
 		"kubeConfig":         {func(s *v1.KustomizationSpec) { s.KubeConfig = &fluxmeta.KubeConfigReference{} }, "spec.kubeConfig"},
 		"postBuild":          {func(s *v1.KustomizationSpec) { s.PostBuild = &fluxv1.PostBuild{} }, "spec.postBuild"},
 		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
-		"healthCheckExprs":   {func(s *v1.KustomizationSpec) { s.HealthCheckExprs = []fluxkustomize.CustomHealthCheck{{}} }, "spec.healthCheckExprs"},
 		"ignore":             {func(s *v1.KustomizationSpec) { s.Ignore = []fluxv1.IgnoreRule{{}} }, "spec.ignore"},
-	},
-	"DependencyReference": {
-		"readyExpr": {func(s *v1.KustomizationSpec) {
-			s.DependsOn = []fluxv1.DependencyReference{{Name: "plain"}, {ReadyExpr: "true"}}
-		}, "spec.dependsOn[].readyExpr"},
 	},
 	"RolloutPolicy": {
 		"onFailure":     {rollout(v1.RolloutPolicy{OnFailure: "Rollback"}), "spec.rollout.onFailure: Rollback"},

@@ -25,7 +25,11 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied {
 		return nil
 	}
-	overall := health.Fold(p.Observer.Health(ctx, p.checks(), p.now), !p.NoFailFast)
+	checks := p.checks()
+	for i := range checks {
+		checks[i].Custom = p.expressions().health.For(checks[i].ID.GroupKind())
+	}
+	overall := health.Fold(p.Observer.Health(ctx, checks, p.now), !p.NoFailFast)
 	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.terms())
 	p.mem.healthAt = p.now
 	p.healthText = overall.TimeoutText()
