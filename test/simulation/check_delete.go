@@ -47,10 +47,11 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 	if !inventoryOf(ks).Has(id) {
 		w.fail("never deleted", "%s is deleted, but is not in the inventory of %s", id, name)
 	}
-	w.checkPolicy(k, id)
-	w.checkSiblings(k, id)
-	w.checkUsers(k, id)
+	w.checkPolicy(k, obj)
+	w.checkSiblings(k, obj)
+	w.checkUsers(k, obj)
 	w.checkContents(k, id)
+	w.checkAmount(k, obj)
 }
 
 // lately is the Kustomization of a worker as it is, or as it was at last since the pass looked at it.
@@ -72,26 +73,58 @@ func isKept(obj *unstructured.Unstructured) bool {
 
 // checkPolicy: while the pass went on there was a moment at which the spec of that moment and the artifact of that moment
 // allowed the deletion.
-func (w *world) checkPolicy(k *worker, id object.ID) {
-	specs := w.since(k.key.Name, k.seen.self)
+func (w *world) checkPolicy(k *worker, obj *unstructured.Unstructured) {
+	id, specs, why := object.IDOf(obj), w.since(k.key.Name, k.seen.self), "nothing was looked at"
 	if specs[0] != nil && specs[0].DeletionTimestamp != nil {
 		for _, ks := range specs {
-			if ks != nil && !leavesAll(ks) {
+			if why = w.forbidsFarewell(ks, obj); why == "" {
 				return
 			}
 		}
-		w.fail("never deleted", "%s is deleted, but the deletion policy leaves all", id)
+		w.fail("never deleted", "%s is deleted with %s: %s", id, k.key.Name, why)
 		return
 	}
-	why := "nothing was looked at"
 	for _, ks := range specs {
 		for _, p := range w.sourceFor(k.key.Name).since(k.seen.source) {
-			if why = w.forbids(ks, p, id); why == "" {
+			if why = w.forbids(ks, p, obj); why == "" {
 				return
 			}
 		}
 	}
+	if w.hadWord(k, obj) && why == needsWord {
+		return
+	}
 	w.fail("never deleted", "%s is deleted for %s: %s", id, k.key.Name, why)
+}
+
+// hadWord tells whether some state of the Kustomization since the pass began has a word for the deletion of an object.
+func (w *world) hadWord(k *worker, obj *unstructured.Unstructured) bool {
+	for _, ks := range w.since(k.key.Name, k.seen.started) {
+		if hasWord(ks, obj) {
+			return true
+		}
+	}
+	return false
+}
+
+// needsWord is what forbids a deletion that a person may allow.
+const needsWord = "nobody allowed it"
+
+// forbidsFarewell says why a Kustomization that is being deleted has to leave an object.
+func (w *world) forbidsFarewell(ks *v1.Kustomization, obj *unstructured.Unstructured) string {
+	switch {
+	case ks == nil:
+		return ""
+	case leavesAll(ks):
+		return "the deletion policy leaves all"
+	case hasWord(ks, obj):
+		return ""
+	case policyOf(ks).conditions(obj).word:
+		return needsWord
+	case ks.Flux().GetDeletionPolicy() == fluxv1.DeletionPolicyMirrorPrune && leftWhileOff(ks, object.IDOf(obj)):
+		return "it left the source while pruning was off"
+	}
+	return ""
 }
 
 func leavesAll(ks *v1.Kustomization) bool {
@@ -100,26 +133,32 @@ func leavesAll(ks *v1.Kustomization) bool {
 }
 
 // forbids says why a spec and an artifact together forbid a deletion; empty if they don't.
-func (w *world) forbids(ks *v1.Kustomization, p publication, id object.ID) string {
+func (w *world) forbids(ks *v1.Kustomization, p publication, obj *unstructured.Unstructured) string {
 	if ks == nil {
 		return "there is no Kustomization"
 	}
-	r := w.rendered(p.digest, ks.Spec.Path)
+	id, r, policy := object.IDOf(obj), w.rendered(p.digest, ks.Spec.Path), policyOf(ks)
+	demanded := policy.conditions(obj)
 	switch {
 	case ks.Spec.Suspend:
 		return "it is suspended"
+	case policy.invalid:
+		return "its policy can't be understood"
 	case !ks.Spec.Prune:
 		return "pruning is off"
 	case r.fails:
 		return p.revision + " does not build"
 	case r.ids.Has(id):
 		return p.revision + " has it"
-	case r.empty == build.EmptyUnexplained:
-		return p.revision + " is empty, and nobody said that it shall be"
-	case leftWhileOff(ks, id):
-		return "it left the source while pruning was off"
-	case ks.Spec.Rollout == nil || ks.Spec.Rollout.PruneOrder != v1.PruneAfterApply:
-		return w.unhealthy(r)
+	}
+	if demanded.healthy {
+		if why := w.unhealthy(r); why != "" {
+			return why
+		}
+	}
+	// The word comes last: hadWord stands in for it, and for nothing else.
+	if (r.empty == build.EmptyUnexplained || leftWhileOff(ks, id) || demanded.word) && !hasWord(ks, obj) {
+		return needsWord
 	}
 	return ""
 }
@@ -140,7 +179,7 @@ func leftWhileOff(ks *v1.Kustomization, id object.ID) bool {
 // unhealthy names a workload of a build that never ran as the build wants it.
 func (w *world) unhealthy(r render) string {
 	for _, want := range r.objects() {
-		if want.GetKind() != "Deployment" && want.GetKind() != "Job" {
+		if podPath[want.GetKind()] == nil || (want.GetKind() == "Job" && isSuspended(want)) {
 			continue
 		}
 		id := object.IDOf(want)
@@ -153,7 +192,8 @@ func (w *world) unhealthy(r render) string {
 
 // checkSiblings: no other Kustomization of the same source is about to take the object over, and none has it in its
 // inventory.
-func (w *world) checkSiblings(k *worker, id object.ID) {
+func (w *world) checkSiblings(k *worker, obj *unstructured.Unstructured) {
+	id := object.IDOf(obj)
 	own := w.lately(k)
 	for _, name := range w.names {
 		if name == k.key.Name {
@@ -171,14 +211,22 @@ func (w *world) checkSiblings(k *worker, id object.ID) {
 		switch {
 		case claimed:
 			w.fail("never deleted", "%s is deleted for %s, but %s has it in its inventory", id, k.key.Name, name)
-		case wanted && !isAfterApply(own):
+		case wanted && w.demands(k, obj).siblings:
 			w.fail("never deleted", "%s is deleted for %s, but has moved to %s", id, k.key.Name, name)
 		}
 	}
 }
 
-func isAfterApply(ks *v1.Kustomization) bool {
-	return ks.Spec.Rollout != nil && ks.Spec.Rollout.PruneOrder == v1.PruneAfterApply
+// demands are the conditions that every spec since the pass looked at it makes.
+func (w *world) demands(k *worker, obj *unstructured.Unstructured) conditions {
+	all := conditions{true, true, true, true, true}
+	for _, ks := range w.since(k.key.Name, k.seen.self) {
+		if ks != nil {
+			c := policyOf(ks).conditions(obj)
+			all = conditions{all.healthy && c.healthy, all.siblings && c.siblings, all.unused && c.unused, all.forgotten && c.forgotten, all.word && c.word}
+		}
+	}
+	return all
 }
 
 // wantedBy tells whether all artifacts since the pass looked at the source have the object for another Kustomization.
@@ -191,21 +239,71 @@ func (w *world) wantedBy(ks *v1.Kustomization, k *worker, id object.ID) bool {
 	return true
 }
 
-// checkUsers: nothing that runs, or could start at any time, names the object.
-func (w *world) checkUsers(k *worker, id object.ID) {
-	ks := w.lately(k)
-	if isAfterApply(ks) || (ks.Spec.Rollout != nil && ks.Spec.Rollout.Retain == v1.RetainNone) || w.truth.users[id] == 0 {
+// checkUsers: nothing that runs, or could start at any time, names the object, and nothing would fail to start without it.
+func (w *world) checkUsers(k *worker, obj *unstructured.Unstructured) {
+	id, demanded := object.IDOf(obj), w.demands(k, obj)
+	if !demanded.unused {
+		return
+	}
+	w.checkUse(k, id, "in use", w.truth.uses)
+	if demanded.forgotten {
+		w.checkUse(k, id, "in the history", w.truth.past)
+	}
+	if w.truth.uses.count[id] == 0 && w.truth.pausedAt < k.seen.started && w.probes() {
+		if victim := w.wouldMiss(id); victim != "" {
+			w.fail("never deleted", "%s is deleted, and %s could not start any more", id, victim)
+		}
+	}
+}
+
+func (w *world) checkUse(k *worker, id object.ID, what string, uses uses) {
+	if uses.count[id] == 0 {
 		return
 	}
 	looked, ok := k.seen.users[id.Namespace]
 	switch {
 	case !ok:
-		w.fail("never deleted", "%s is in use, and nobody looked", id)
-	case w.truth.lastFree[id] <= looked:
-		w.fail("never deleted", "%s is in use, and was so since step %d; the look began at step %d", id, w.truth.lastFree[id], looked)
+		w.fail("never deleted", "%s is %s, and nobody looked", id, what)
+	case uses.lastFree[id] <= looked:
+		w.fail("never deleted", "%s is %s, and was so since step %d; the look began at step %d", id, what, uses.lastFree[id], looked)
 	default:
 		w.stats.Races++
 	}
+}
+
+// checkAmount: of one look, no more objects are deleted without a word than maxPrune lets go. What was renamed does not
+// count, nor what stayed for its users.
+func (w *world) checkAmount(k *worker, obj *unstructured.Unstructured) {
+	ks := w.lately(k)
+	if ks.DeletionTimestamp != nil || isGenerated(object.IDOf(obj)) || w.hadWord(k, obj) || w.lingered(k, object.IDOf(obj)) {
+		return
+	}
+	k.seen.deleted++
+	for _, spec := range w.since(k.key.Name, k.seen.self) {
+		if spec == nil {
+			return
+		}
+		most, limited := policyOf(spec).most(inventoryOf(spec).Len() + len(k.built))
+		if !limited || k.seen.deleted <= most {
+			return
+		}
+	}
+	w.fail("never deleted", "%s is number %d of a prune that is larger than maxPrune, and nobody allowed it", object.IDOf(obj), k.seen.deleted)
+}
+
+// lingered tells whether status showed an object as kept for its users.
+func (w *world) lingered(k *worker, id object.ID) bool {
+	for _, ks := range w.since(k.key.Name, k.seen.started) {
+		if ks == nil || ks.Status.Rollout == nil {
+			continue
+		}
+		for _, kept := range ks.Status.Rollout.Retained {
+			if kept.ID == id.Inventory() && (kept.Reason == v1.RetainedInUse || kept.Reason == v1.RetainedRevisionHistory) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkContents: a Namespace and a CustomResourceDefinition take nothing along.

@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,7 +84,9 @@ func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
 	if r := after.Status.Rollout; r != nil {
 		for _, kept := range r.Retained {
 			w.stats.Retained[kept.Reason]++
+			w.checkWord(k, kept)
 		}
+		w.checkDigest(r)
 		if len(r.Retained) > 500 {
 			w.fail("bounded status", "%d retained objects in status", len(r.Retained))
 		}
@@ -92,6 +96,43 @@ func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
 			w.fail("bounded status", "status of %s has %d bytes: %v", after.Name, len(text), err)
 		}
 	}
+}
+
+// checkWord: that a deletion is allowed is remembered only if a person allowed it.
+func (w *world) checkWord(k *worker, kept v1.RetainedObject) {
+	if !kept.Confirmed {
+		return
+	}
+	for _, ks := range w.since(k.key.Name, k.seen.started) {
+		if ks == nil || ks.Status.Rollout == nil {
+			continue
+		}
+		for _, was := range ks.Status.Rollout.Retained {
+			if was.ID == kept.ID && was.UID == kept.UID && (was.Confirmed || isConfirmed(ks, was)) {
+				return
+			}
+		}
+	}
+	w.fail("never deleted", "%s counts as confirmed, and nobody confirmed it", kept.ID)
+}
+
+// checkDigest: one digest stands for one set of objects.
+func (w *world) checkDigest(r *v1.RolloutStatus) {
+	if r.PendingPrune == nil {
+		return
+	}
+	var shown []string
+	for _, kept := range r.Retained {
+		if kept.Reason == v1.RetainedAwaitingConfirmation && !kept.Confirmed && kept.UID != "" {
+			shown = append(shown, kept.ID+" "+kept.UID)
+		}
+	}
+	slices.Sort(shown)
+	digest, set := r.PendingPrune.Digest, strings.Join(shown, "\n")
+	if before, ok := w.truth.digests[digest]; ok && before != set {
+		w.fail("never deleted", "the digest %s was shown for\n%s\nand now for\n%s", digest, before, set)
+	}
+	w.truth.digests[digest] = set
 }
 
 // checkRelease: a Kustomization goes only when what it made is gone or left by right.
@@ -120,14 +161,14 @@ func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Un
 			return true
 		}
 	}
-	if isKept(live) || w.truth.unkept[live.GetUID()] >= k.seen.started || leftWhileOff(ks, id) {
+	if policyOf(ks).conditions(live).word || isKept(live) || w.truth.unkept[live.GetUID()] >= k.seen.started || leftWhileOff(ks, id) {
 		return true
 	}
 	// A process waits for others until the timeout, from when it began to; after that, what others need stays.
 	if ks.DeletionTimestamp == nil || w.now.Before(k.leaving.Add(ks.Spec.Timeout.Duration-time.Second)) {
 		return false
 	}
-	if w.truth.users[id] > 0 || w.truth.lastUsed[id] >= k.seen.started || plan.IsNamespace(id) || plan.IsDefinition(id) {
+	if w.isUsed(k, id) || plan.IsNamespace(id) || plan.IsDefinition(id) {
 		return true
 	}
 	for _, name := range w.names {
@@ -136,6 +177,12 @@ func (w *world) mayBeLeft(k *worker, ks *v1.Kustomization, live *unstructured.Un
 		}
 	}
 	return false
+}
+
+// isUsed tells whether something used an object while the pass went on, or could be rolled back to it.
+func (w *world) isUsed(k *worker, id object.ID) bool {
+	u, p := w.truth.uses, w.truth.past
+	return u.count[id] > 0 || u.lastUsed[id] >= k.seen.started || p.count[id] > 0 || p.lastUsed[id] >= k.seen.started
 }
 
 // mayTake tells whether another Kustomization has the object in its inventory, or follows the same source and did not build

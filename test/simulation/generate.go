@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,33 +18,6 @@ import (
 const (
 	appsNamespace = "apps"
 	teamNamespace = "team"
-)
-
-// component is a part of a source tree: a handful of objects that change together. It is a value, so that a tree can be
-// copied, kept and gone back to.
-type component struct {
-	Kind, Name string
-	// Path is the directory, and so the Kustomization, that has it.
-	Path      string
-	Namespace string
-	// Config is the version of the configuration, which is part of a ConfigMap's name as kustomize makes it.
-	Config int
-	// Image is the version of the program; Broken makes it one that can't be pulled.
-	Image    int
-	Broken   bool
-	Replicas int
-	Secret   bool
-	Account  bool
-}
-
-// The kinds of components.
-const (
-	anApp       = "app"
-	aJob        = "job"
-	plainConfig = "config"
-	aNamespace  = "namespace"
-	aDefinition = "definition"
-	aResource   = "resource"
 )
 
 // directory is how a path of a tree is beside its components.
@@ -111,83 +83,6 @@ func (r render) objects() []*unstructured.Unstructured {
 	return all
 }
 
-func thing(apiVersion, kind, namespace, name string, rest map[string]any) *unstructured.Unstructured {
-	metadata := map[string]any{"name": name}
-	if namespace != "" {
-		metadata["namespace"] = namespace
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}}
-	for key, value := range rest {
-		u.Object[key] = value
-	}
-	return u
-}
-
-// configName is a name as kustomize's generators make it.
-func configName(name string, version int) string {
-	const alphabet = "bcdfghkmt2456789"
-	var suffix strings.Builder
-	for i, n := 0, uint32(version)*2654435761; i < 10; i++ { //nolint:gosec // a name, not a number
-		suffix.WriteByte(alphabet[(n>>(3*i))%16])
-	}
-	return fmt.Sprintf("%s-%s%d", name, suffix.String(), version)
-}
-
-func (c component) objects() []*unstructured.Unstructured {
-	switch c.Kind {
-	case anApp, aJob:
-		return c.workload()
-	case plainConfig:
-		return []*unstructured.Unstructured{thing("v1", "ConfigMap", c.Namespace, c.Name,
-			map[string]any{"data": map[string]any{"version": fmt.Sprint(c.Config)}})}
-	case aNamespace:
-		return []*unstructured.Unstructured{thing("v1", "Namespace", "", c.Name, nil)}
-	case aDefinition:
-		return []*unstructured.Unstructured{thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com",
-			map[string]any{"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
-				"names":    map[string]any{"kind": "Widget", "plural": "widgets"},
-				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}}}})}
-	case aResource:
-		return []*unstructured.Unstructured{thing("example.com/v1", "Widget", c.Namespace, c.Name,
-			map[string]any{"spec": map[string]any{"size": int64(c.Config)}})}
-	}
-	panic("no such component: " + c.Kind)
-}
-
-// workload are the objects of an app or a job: what runs, and what it needs to start.
-func (c component) workload() []*unstructured.Unstructured {
-	config := configName(c.Name, c.Config)
-	all := []*unstructured.Unstructured{thing("v1", "ConfigMap", c.Namespace, config,
-		map[string]any{"data": map[string]any{"version": fmt.Sprint(c.Config)}})}
-	tag := fmt.Sprint(c.Image)
-	if c.Broken {
-		tag = "broken"
-	}
-	container := map[string]any{"name": "main", "image": c.Name + ":" + tag,
-		"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": config}}}}
-	pod := map[string]any{"containers": []any{container}}
-	if c.Secret {
-		name := configName(c.Name+"-key", c.Config)
-		all = append(all, thing("v1", "Secret", c.Namespace, name, map[string]any{"stringData": map[string]any{"key": fmt.Sprint(c.Config)}}))
-		pod["volumes"] = []any{map[string]any{"name": "key", "secret": map[string]any{"secretName": name}}}
-	}
-	if c.Account {
-		all = append(all, thing("v1", "ServiceAccount", c.Namespace, c.Name, nil))
-		pod["serviceAccountName"] = c.Name
-	}
-	labels := map[string]any{"app": c.Name}
-	template := map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pod}
-	if c.Kind == aJob {
-		return append(all, thing("batch/v1", "Job", c.Namespace, fmt.Sprintf("%s-%d-%s", c.Name, c.Config, tag),
-			map[string]any{"spec": map[string]any{"template": template}}))
-	}
-	spec := map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": template}
-	if c.Replicas > 0 { // else an autoscaler has the say
-		spec["replicas"] = int64(c.Replicas)
-	}
-	return append(all, thing("apps/v1", "Deployment", c.Namespace, c.Name, map[string]any{"spec": spec}))
-}
-
 // grow returns a tree for the first revision.
 func grow(rng *rand.Rand, prefix string, paths []string) tree {
 	t := tree{Directories: map[string]directory{}}
@@ -196,7 +91,7 @@ func grow(rng *rand.Rand, prefix string, paths []string) tree {
 	}
 	t.Components = append(t.Components, component{Kind: plainConfig, Name: prefix + "settings", Path: pick(rng, paths), Namespace: appsNamespace, Config: 1})
 	if chance(rng, 2) {
-		t.Components = append(t.Components, component{Kind: aJob, Name: prefix + "migrate", Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1})
+		t.Components = append(t.Components, component{Kind: aJob, Name: prefix + "migrate", Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1, Way: rng.IntN(ways)})
 	}
 	if prefix != "" {
 		return t
@@ -215,8 +110,14 @@ func grow(rng *rand.Rand, prefix string, paths []string) tree {
 }
 
 func newApp(rng *rand.Rand, name string, paths []string) component {
-	return component{Kind: anApp, Name: name, Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1,
-		Replicas: rng.IntN(3), Secret: chance(rng, 3), Account: chance(rng, 3)}
+	c := component{Kind: anApp, Name: name, Path: pick(rng, paths), Namespace: appsNamespace, Config: 1, Image: 1,
+		Replicas: rng.IntN(4), Secret: chance(rng, 3), Account: chance(rng, 3), Way: rng.IntN(ways),
+		Workload: pick(rng, []string{"Deployment", "Deployment", "StatefulSet", "StatefulSet", "DaemonSet", "CronJob"})}
+	if chance(rng, 4) {
+		c.Partition = 1
+	}
+	c.Parallel = chance(rng, 2)
+	return c
 }
 
 // change makes the next revision of a tree, with the given number of changes.
@@ -247,7 +148,11 @@ func (t *tree) changeOnce(rng *rand.Rand, paths []string, counter int, name stri
 	}
 	i := rng.IntN(len(t.Components))
 	c := &t.Components[i]
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
+	case 12:
+		c.Suspend = !c.Suspend
+	case 13:
+		c.Prune = pick(rng, []string{"", "", "Immediate", "WhenHealthy", "WhenUnused", "Confirm", "Sometimes"})
 	case 0, 1, 2, 3:
 		c.Config = counter
 	case 4:
@@ -261,7 +166,7 @@ func (t *tree) changeOnce(rng *rand.Rand, paths []string, counter int, name stri
 	case 10:
 		t.Components = slices.Delete(t.Components, i, i+1)
 	case 11:
-		c.Replicas = rng.IntN(3)
+		c.Replicas, c.Partition = rng.IntN(4), rng.IntN(2)
 	}
 	t.sort()
 }
@@ -287,24 +192,13 @@ func (t tree) mend(followed []string) tree {
 	}
 	for i := range next.Components {
 		c := &next.Components[i]
-		c.Broken = false
+		c.Broken, c.Partition = false, 0 // below a partition, a set stays at a broken revision for ever
 		if needs := c.needs(); needs != "" {
 			c.Path = has[needs]
 		}
 	}
 	next.Components = slices.DeleteFunc(next.Components, func(c component) bool { return c.needs() != "" && has[c.needs()] == "" })
 	return next
-}
-
-// needs is the component without which this one can't be applied; empty if there is none.
-func (c component) needs() string {
-	switch {
-	case c.Namespace == teamNamespace:
-		return teamNamespace
-	case c.Kind == aResource:
-		return "widgets"
-	}
-	return ""
 }
 
 func (t *tree) sort() {

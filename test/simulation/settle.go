@@ -35,6 +35,10 @@ func (w *world) settle() {
 			if why = w.unsettled(); why == "" {
 				break
 			}
+			if w.confirming {
+				w.confirmShown()
+			}
+			w.replaceBroken()
 			w.passTime()
 		}
 		if w.step > last || w.now.After(deadline) {
@@ -63,6 +67,7 @@ func (w *world) heal() {
 			w.cluster.Edit("someone", id, func(u *unstructured.Unstructured) {
 				spec, _ := u.Object["spec"].(map[string]any)
 				spec["suspend"], spec["prune"] = false, true
+				w.mendPolicy(u)
 				if first := w.kustomization(w.names[0]); first == nil || first.DeletionTimestamp != nil {
 					delete(spec, "dependsOn") // nobody makes it again
 				}
@@ -73,6 +78,11 @@ func (w *world) heal() {
 				delete(a, v1.ControlPrefix+"prune")
 				u.SetAnnotations(a)
 				u.SetFinalizers(nil)
+				for kind, field := range map[string]string{"Deployment": "paused", "Job": "suspend"} {
+					if id.Kind == kind {
+						unstructured.RemoveNestedField(u.Object, "spec", field)
+					}
+				}
 			})
 		}
 	})
@@ -87,6 +97,15 @@ func (w *world) heal() {
 	}
 	for _, name := range w.names {
 		w.wake(name)
+	}
+}
+
+// mendPolicy takes out what nobody understands.
+func (w *world) mendPolicy(u *unstructured.Unstructured) {
+	if policyOf(decoded(u)).invalid {
+		a := u.GetAnnotations()
+		delete(a, v1.AnnotationRetain)
+		u.SetAnnotations(a)
 	}
 }
 
@@ -112,6 +131,24 @@ func (w *world) calmStep() bool {
 		next.begin()
 	}
 	return true
+}
+
+// confirmShown is a person who confirms whatever they are asked about.
+func (w *world) confirmShown() {
+	for _, name := range w.names {
+		ks := w.kustomization(name)
+		if digest := w.shown(name); digest != "" && ks.Annotations[v1.AnnotationConfirmPrune] != digest {
+			w.say("someone confirms %s for %s", digest, name)
+			w.cluster.Edit("someone", kustomizationID(name), func(u *unstructured.Unstructured) {
+				a := u.GetAnnotations()
+				if a == nil {
+					a = map[string]string{}
+				}
+				a[v1.AnnotationConfirmPrune] = digest
+				u.SetAnnotations(a)
+			})
+		}
+	}
 }
 
 // passTime moves the clock to the next pass that is due.
@@ -177,8 +214,13 @@ func (w *world) emptyByMistake(ks *v1.Kustomization, r render) bool {
 
 // mayStay tells whether a stale object waits for a person, is in use, or is a namespace with something in it.
 func (w *world) mayStay(ks *v1.Kustomization, r render, id object.ID) bool {
-	if w.emptyByMistake(ks, r) || leftWhileOff(ks, id) || w.truth.users[id] > 0 {
+	live, policy := w.cluster.Get(id), policyOf(ks)
+	demanded := policy.conditions(live)
+	switch {
+	case w.emptyByMistake(ks, r), demanded.unused && w.truth.uses.count[id] > 0, demanded.forgotten && w.truth.past.count[id] > 0:
 		return true
+	case w.waits(ks, id) && (leftWhileOff(ks, id) || demanded.word || policy.maxPrune != ""):
+		return !w.confirming // somebody will
 	}
 	if !plan.IsNamespace(id) && !plan.IsDefinition(id) {
 		return false
@@ -190,6 +232,19 @@ func (w *world) mayStay(ks *v1.Kustomization, r render, id object.ID) bool {
 		}
 	})
 	return inside
+}
+
+// waits tells whether status shows an object as one that waits for a person.
+func (w *world) waits(ks *v1.Kustomization, id object.ID) bool {
+	if ks.Status.Rollout == nil {
+		return false
+	}
+	for _, kept := range ks.Status.Rollout.Retained {
+		if kept.ID == id.Inventory() {
+			return kept.Reason == v1.RetainedAwaitingConfirmation
+		}
+	}
+	return false
 }
 
 // checkRepeatable: two more passes of each Kustomization write nothing, once an interval has corrected what was changed by

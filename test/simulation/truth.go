@@ -18,10 +18,12 @@ import (
 // truth is what is the case, kept apart from what the controller believes and worked out in other ways. It is brought up to
 // date with every write.
 type truth struct {
-	// users counts, for each object, the running and startable things that name it; lastFree is the last step at which
-	// there was none, lastUsed the last one at which there was one.
-	users              map[object.ID]int
-	lastFree, lastUsed map[object.ID]int64
+	// uses are by the running and startable things that name an object, past by the revisions in some history.
+	uses, past uses
+	// revisions has what a ControllerRevision names, also after it is gone.
+	revisions map[object.ID][]object.ID
+	// pausedAt is the step at which a Deployment was last paused.
+	pausedAt int64
 	// healthy is the last step at which a workload was seen to run a template as it should.
 	healthy map[object.ID]map[string]int64
 	// created and relabelled are the steps at which an object was made, and at which its owner labels last changed.
@@ -38,8 +40,34 @@ type truth struct {
 	left map[types.UID]bool
 	// versions are the states of each Kustomization, of late.
 	versions map[string][]version
+	// digests has what each digest that was shown to a person stands for.
+	digests map[string]string
 	// writes are the writes of controllers of the kind under test.
 	writes int
+}
+
+// uses counts users by object; lastFree is the last step at which there was none, lastUsed the last one at which there was one.
+type uses struct {
+	count              map[object.ID]int
+	lastFree, lastUsed map[object.ID]int64
+}
+
+func newUses() uses {
+	return uses{count: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}}
+}
+
+// change enters a write. What is named before and after it stays in use without a gap.
+func (u uses) change(step int64, before, after []object.ID) {
+	for _, id := range after {
+		if u.count[id] == 0 {
+			u.lastFree[id] = step
+		}
+		u.count[id]++
+	}
+	for _, id := range before {
+		u.count[id]--
+		u.lastUsed[id] = step
+	}
 }
 
 // application is a write by server-side apply.
@@ -56,9 +84,9 @@ type version struct {
 
 func newTruth(*world) truth {
 	return truth{
-		users: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}, healthy: map[object.ID]map[string]int64{},
+		uses: newUses(), past: newUses(), revisions: map[object.ID][]object.ID{}, healthy: map[object.ID]map[string]int64{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
-		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, versions: map[string][]version{},
+		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, digests: map[string]string{}, versions: map[string][]version{},
 	}
 }
 
@@ -148,37 +176,62 @@ func ownerOf(u *unstructured.Unstructured) string {
 	return labels[v1.OwnerNamespaceLabel] + "/" + labels[v1.OwnerNameLabel]
 }
 
-// countUsers keeps the number of users of each object. What is named before and after a write stays in use without a gap.
+// countUsers keeps the number of users of each object.
 func (w *world) countUsers(c modelcluster.Change) {
 	t := &w.truth
-	before, after := needsOf(c.Before), needsOf(c.After)
-	for _, id := range after {
-		if t.users[id] == 0 {
-			t.lastFree[id] = w.step
-		}
-		t.users[id]++
+	if c.Before == nil && c.After.GetKind() == "ControllerRevision" {
+		t.revisions[object.IDOf(c.After)] = templateNeeds(c.After)
 	}
-	for _, id := range before {
-		t.users[id]--
-		t.lastUsed[id] = w.step
+	t.uses.change(w.step, t.needsOf(c.Before), t.needsOf(c.After))
+	t.past.change(w.step, pastOf(c.Before), pastOf(c.After))
+	if c.After != nil && isPaused(c.After) && !isPaused(c.Before) {
+		t.pausedAt = w.step
 	}
 }
 
+func isPaused(u *unstructured.Unstructured) bool {
+	if u == nil || u.GetKind() != "Deployment" {
+		return false
+	}
+	paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused")
+	return paused
+}
+
+func isSuspended(u *unstructured.Unstructured) bool {
+	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	return suspended
+}
+
+// podPath is where a kind has the spec of its pods.
+var podPath = map[string][]string{
+	"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "ReplicaSet": {"spec", "template", "spec"},
+	"StatefulSet": {"spec", "template", "spec"}, "DaemonSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"},
+	"CronJob":            {"spec", "jobTemplate", "spec", "template", "spec"},
+	"ControllerRevision": {"data", "spec", "template", "spec"},
+}
+
+func podSpecOf(u *unstructured.Unstructured) map[string]any {
+	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, podPath[u.GetKind()]...)
+	content, _ := spec.(map[string]any)
+	return content
+}
+
+func templateNeeds(u *unstructured.Unstructured) []object.ID {
+	return modelcluster.Needs(podSpecOf(u), u.GetNamespace())
+}
+
 // needsOf lists what an object needs while it counts as a user: a pod that has not ended, a workload that exists, a
-// ReplicaSet with replicas, a Job that has not ended.
-func needsOf(u *unstructured.Unstructured) []object.ID {
+// ReplicaSet with replicas, a Job that has not ended, a StatefulSet also with the revisions that its pods come back at.
+func (t *truth) needsOf(u *unstructured.Unstructured) []object.ID {
 	if u == nil {
 		return nil
 	}
-	path := []string{"spec", "template", "spec"}
 	switch u.GetKind() {
 	case "Pod":
 		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 		if phase == "Succeeded" || phase == "Failed" {
 			return nil
 		}
-		path = []string{"spec"}
-	case "Deployment":
 	case "ReplicaSet":
 		want, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 		have, _, _ := unstructured.NestedInt64(u.Object, "status", "replicas")
@@ -186,15 +239,29 @@ func needsOf(u *unstructured.Unstructured) []object.ID {
 			return nil
 		}
 	case "Job":
-		if hasCondition(u, "Complete") {
+		if hasCondition(u, "Complete") || hasCondition(u, "Failed") {
 			return nil
 		}
+	case "StatefulSet":
+		needs := templateNeeds(u)
+		for _, field := range []string{"currentRevision", "updateRevision"} {
+			name, _, _ := unstructured.NestedString(u.Object, "status", field)
+			needs = append(needs, t.revisions[object.ID{Group: "apps", Kind: "ControllerRevision", Namespace: u.GetNamespace(), Name: name}]...)
+		}
+		return needs
+	case "Deployment", "DaemonSet", "CronJob":
 	default:
 		return nil
 	}
-	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
-	content, _ := spec.(map[string]any)
-	return modelcluster.Needs(content, u.GetNamespace())
+	return templateNeeds(u)
+}
+
+// pastOf lists what a revision needs that a workload can be rolled back to.
+func pastOf(u *unstructured.Unstructured) []object.ID {
+	if u == nil || (u.GetKind() != "ReplicaSet" && u.GetKind() != "ControllerRevision") {
+		return nil
+	}
+	return templateNeeds(u)
 }
 
 func hasCondition(u *unstructured.Unstructured, kind string) bool {
@@ -210,22 +277,7 @@ func hasCondition(u *unstructured.Unstructured, kind string) bool {
 
 // noteHealth keeps when a workload last ran its template as it should, by plain numbers.
 func (w *world) noteHealth(id object.ID, u *unstructured.Unstructured) {
-	switch id.Kind {
-	case "Deployment":
-		status, _ := u.Object["status"].(map[string]any)
-		want, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
-		if !set {
-			want = 1
-		}
-		if status["observedGeneration"] != u.GetGeneration() || status["replicas"] != want ||
-			status["updatedReplicas"] != want || status["readyReplicas"] != want {
-			return
-		}
-	case "Job":
-		if !hasCondition(u, "Complete") {
-			return
-		}
-	default:
+	if podPath[id.Kind] == nil || !runsAsItShould(u) {
 		return
 	}
 	if w.truth.healthy[id] == nil {
@@ -234,11 +286,41 @@ func (w *world) noteHealth(id object.ID, u *unstructured.Unstructured) {
 	w.truth.healthy[id][templateOf(u)] = w.step
 }
 
+func runsAsItShould(u *unstructured.Unstructured) bool {
+	status, _ := u.Object["status"].(map[string]any)
+	want, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+	if !set {
+		want = 1
+	}
+	observed := status["observedGeneration"] == u.GetGeneration()
+	is := func(n int64, fields ...string) bool {
+		for _, field := range fields {
+			if status[field] != n {
+				return false
+			}
+		}
+		return observed
+	}
+	switch u.GetKind() {
+	case "Deployment":
+		return observed && isPaused(u) || is(want, "replicas", "updatedReplicas", "readyReplicas")
+	case "StatefulSet":
+		partition, _, _ := unstructured.NestedInt64(u.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
+		updated, _ := status["updatedReplicas"].(int64)
+		return is(want, "replicas", "readyReplicas") && updated >= want-partition
+	case "DaemonSet":
+		return is(int64(len(modelcluster.Nodes)), "desiredNumberScheduled", "updatedNumberScheduled", "numberReady")
+	case "Job":
+		return hasCondition(u, "Complete") || isSuspended(u)
+	case "CronJob":
+		return true
+	}
+	return false
+}
+
 // templateOf tells two templates of a workload apart.
 func templateOf(u *unstructured.Unstructured) string {
-	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec")
-	content, _ := spec.(map[string]any)
-	parts := []string{}
+	content, parts := podSpecOf(u), []string{}
 	if containers, ok := content["containers"].([]any); ok {
 		for _, item := range containers {
 			c, _ := item.(map[string]any)

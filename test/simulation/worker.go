@@ -81,6 +81,8 @@ type sightings struct {
 	started, self, source, siblings int64
 	// users has the step of the first list in a namespace since the last look at a stale object.
 	users map[string]int64
+	// deleted counts deletions since then that count against maxPrune.
+	deleted int
 }
 
 var errDead = errors.New("the process is dead")
@@ -201,6 +203,7 @@ func (k *worker) note(r modelcluster.Request) {
 		s.source = step
 	case r.Verb == modelcluster.Get && r.Metadata:
 		clear(s.users)
+		s.deleted = 0
 	case r.Verb == modelcluster.List && r.ID.Kind == v1.KustomizationKind && r.ID.Namespace == "":
 		if !r.Continue {
 			s.siblings = step

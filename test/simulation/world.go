@@ -46,6 +46,9 @@ type world struct {
 	started   int // processes
 	denied    map[string]bool
 	calm      bool
+	// confirming is true when somebody confirms what is asked once all is calm; digests are those that people know.
+	confirming bool
+	digests    []string
 
 	artifacts map[string]tree
 	renders   map[string]render
@@ -78,6 +81,7 @@ func newWorld(o Options, stats *Stats) *world {
 		artifacts: map[string]tree{}, renders: map[string]render{},
 	}
 	w.truth = newTruth(w)
+	w.confirming = chance(w.rng, 2)
 	w.cluster = modelcluster.New(func() time.Time { return w.now })
 	w.cluster.PageSize = 1 + w.rng.IntN(8)
 	w.cluster.Changed = w.changed
@@ -141,6 +145,9 @@ func (w *world) createKustomization(name string) {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind))
+	if chance(w.rng, 2) {
+		_ = unstructured.SetNestedMap(content, w.drawRollout(), "spec", "rollout") // the path is a map, as built above
+	}
 	w.cluster.Create("admin", u)
 }
 

@@ -3,6 +3,7 @@ package modelcluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -252,7 +253,7 @@ func immutable(k *kind, before, after *unstructured.Unstructured) error {
 	switch k.GroupKind() {
 	case jobKind:
 		path = []string{"spec", "template"}
-	case deploymentKind, replicaSetKind:
+	case deploymentKind, replicaSetKind, statefulSetKind, daemonSetKind:
 		path = []string{"spec", "selector"}
 	default:
 		return nil
@@ -335,3 +336,13 @@ func (c *Cluster) Delete(by string, id object.ID) bool {
 
 // Version is the resourceVersion of the last write.
 func (c *Cluster) Version() int64 { return c.version }
+
+// Clone returns a cluster in the same state, which nobody watches. What happens to one does not happen to the other.
+func (c *Cluster) Clone() *Cluster {
+	next := &Cluster{Now: c.Now, PageSize: c.PageSize, kinds: maps.Clone(c.kinds), pages: map[string][]*entry{},
+		objects: make(map[schema.GroupKind]*collection, len(c.objects)), version: c.version, uids: c.uids}
+	for gk, list := range c.objects {
+		next.objects[gk] = &collection{sorted: slices.Clone(list.sorted)}
+	}
+	return next
+}

@@ -200,3 +200,115 @@ func ready(c *modelcluster.Cluster) int {
 	})
 	return n
 }
+
+func set(kind string, spec map[string]any) *unstructured.Unstructured {
+	spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "db"}}, "spec": map[string]any{
+		"containers": []any{map[string]any{"name": "main", "image": spec["image"],
+			"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": spec["config"]}}}}}}}
+	delete(spec, "image")
+	delete(spec, "config")
+	return thing("apps/v1", kind, "apps", "db", map[string]any{"spec": spec})
+}
+
+func configs(cluster *modelcluster.Cluster, names ...string) {
+	for _, name := range names {
+		cluster.Create("someone", thing("v1", "ConfigMap", "apps", name, nil))
+	}
+}
+
+func configsOfPods(c *modelcluster.Cluster) map[string]string {
+	found := map[string]string{}
+	c.Each(object.ID{Kind: "Pod"}.GroupKind(), func(u *unstructured.Unstructured) {
+		spec, _, _ := unstructured.NestedMap(u.Object, "spec")
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		found[u.GetName()] = modelcluster.Needs(spec, "apps")[0].Name + " " + phase
+	})
+	return found
+}
+
+// Below the partition pods stay at the current revision, also when they are made again.
+func TestAPartitionKeepsTheCurrentRevision(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one", "two")
+	parted := func(image, config string) *unstructured.Unstructured {
+		return set("StatefulSet", map[string]any{"image": image, "config": config, "replicas": int64(2),
+			"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": int64(1)}}})
+	}
+	apply(t, c, parted("db:1", "one"))
+	work(cluster)
+	apply(t, c, parted("db:2", "two"))
+	work(cluster)
+	for _, name := range []string{"db-0", "db-1"} {
+		cluster.Delete("node-drain", object.ID{Kind: "Pod", Namespace: "apps", Name: name})
+	}
+	work(cluster)
+	if got := configsOfPods(cluster); got["db-0"] != "one Running" || got["db-1"] != "two Running" {
+		t.Errorf("%v", got)
+	}
+}
+
+// In a broken update of a StatefulSet the last pod is lost and the others go on with the current revision.
+func TestABrokenUpdateOfAStatefulSet(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one", "two")
+	apply(t, c, set("StatefulSet", map[string]any{"image": "db:1", "config": "one", "replicas": int64(3)}))
+	work(cluster)
+	apply(t, c, set("StatefulSet", map[string]any{"image": "db:broken", "config": "two", "replicas": int64(3)}))
+	work(cluster)
+	cluster.Delete("node-drain", object.ID{Kind: "Pod", Namespace: "apps", Name: "db-0"})
+	work(cluster)
+	if got := configsOfPods(cluster); got["db-0"] != "one Running" || got["db-2"] != "two Pending" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestADaemonSetUpdatesOneNodeAtATime(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one", "two")
+	apply(t, c, set("DaemonSet", map[string]any{"image": "db:1", "config": "one"}))
+	work(cluster)
+	apply(t, c, set("DaemonSet", map[string]any{"image": "db:broken", "config": "two"}))
+	work(cluster)
+	if got := configsOfPods(cluster); got["db-node-a"] != "two Pending" || got["db-node-b"] != "one Running" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one")
+	template := set("Job", map[string]any{"image": "run:fails", "config": "one"}).Object["spec"]
+	apply(t, c, thing("batch/v1", "Job", "apps", "bad", map[string]any{"spec": template}))
+	suspended := thing("batch/v1", "Job", "apps", "later", map[string]any{"spec": template}).DeepCopy()
+	suspended.Object["spec"].(map[string]any)["suspend"] = true //nolint:forcetypeassert // as built above
+	apply(t, c, suspended)
+	timer := thing("batch/v1", "CronJob", "apps", "timer", map[string]any{"spec": map[string]any{"jobTemplate": map[string]any{"spec": template}}})
+	apply(t, c, timer)
+	for range 3 {
+		if !cluster.Fire(object.IDOf(timer)) || cluster.Fire(object.IDOf(timer)) {
+			t.Fatal("its time has come, and one runs at a time")
+		}
+		work(cluster)
+	}
+	states := map[string]int{}
+	cluster.Each(object.ID{Group: "batch", Kind: "Job"}.GroupKind(), func(u *unstructured.Unstructured) {
+		status, _, _ := unstructured.NestedMap(u.Object, "status")
+		if status["failed"] != nil {
+			states[u.GetName()[:3]]++
+		}
+	})
+	if states["bad"] != 1 || states["tim"] != 1 || states["lat"] != 0 {
+		t.Errorf("%v", states)
+	}
+}
+
+func TestACloneIsAWorldOfItsOwn(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one")
+	apply(t, c, deployment("web:1", "one"))
+	clone := cluster.Clone()
+	work(clone)
+	if ready(clone) != 2 || ready(cluster) != 0 {
+		t.Error("what happens in one happens in the other")
+	}
+}

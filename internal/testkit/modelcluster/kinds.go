@@ -47,12 +47,16 @@ func builtin() []*kind {
 
 // Kinds that the model itself deals with.
 var (
-	namespaceKind  = schema.GroupKind{Kind: "Namespace"}
-	podKind        = schema.GroupKind{Kind: "Pod"}
-	deploymentKind = schema.GroupKind{Group: "apps", Kind: "Deployment"}
-	replicaSetKind = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
-	jobKind        = schema.GroupKind{Group: "batch", Kind: "Job"}
-	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
+	podKind         = schema.GroupKind{Kind: "Pod"}
+	deploymentKind  = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	replicaSetKind  = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
+	statefulSetKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	daemonSetKind   = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
+	revisionKind    = schema.GroupKind{Group: "apps", Kind: "ControllerRevision"}
+	cronJobKind     = schema.GroupKind{Group: "batch", Kind: "CronJob"}
+	jobKind         = schema.GroupKind{Group: "batch", Kind: "Job"}
+	definitionKind  = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 )
 
 // kindOf returns the kind if it is served now.
