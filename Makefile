@@ -57,8 +57,8 @@ cover: ## Fail if the tests of a package that decides about deletions leave too 
 		/coverage:/ {for (i = 1; i < NF; i++) if ($$i == "coverage:" && $$(i+1)+0 < least) {print "less than " least "%: " $$2; bad = 1}} END {exit bad}'
 
 .PHONY: sim
-sim: ## Simulate for two minutes, or STEPS steps, or one run by its SEED (HISTORY=file keeps what happened in a failing one)
-	SIM=1 SEED=$(SEED) STEPS=$(STEPS) HISTORY=$(abspath $(HISTORY)) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
+sim: ## Simulate for two minutes, or STEPS steps (FROM=seed repeats a run), or one run by its SEED (HISTORY=file keeps what happened in a failing one)
+	SIM=1 SEED=$(SEED) STEPS=$(STEPS) FROM=$(FROM) HISTORY=$(abspath $(HISTORY)) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
 
 .PHONY: mutants
 mutants: ## Put deliberate faults into copies of the source, and tell which test finds each (FAULTS="name name" for some of them)

@@ -58,9 +58,9 @@ func (e *Executor) deleteOne(ctx context.Context, d plan.Deletion, mapper meta.R
 	obj.SetNamespace(d.ID.Namespace)
 	obj.SetName(d.ID.Name)
 	version := d.ResourceVersion()
-	err = e.Client.Delete(ctx, obj,
+	err = withheld(e.Client.Delete(ctx, obj,
 		client.PropagationPolicy(metav1.DeletePropagationBackground),
-		client.Preconditions{UID: uidOf(d.UID()), ResourceVersion: &version})
+		client.Preconditions{UID: uidOf(d.UID()), ResourceVersion: &version}), obj)
 	switch {
 	case err == nil, observe.IsAbsent(err):
 		return Deleted{Deletion: d, Outcome: DeleteAccepted}

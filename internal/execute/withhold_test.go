@@ -51,3 +51,14 @@ func TestValuesOfSecretsAreWithheld(t *testing.T) {
 		})
 	}
 }
+
+// A webhook sees what is deleted, and may quote it.
+func TestValuesOfADeletedSecretAreWithheld(t *testing.T) {
+	s := obj("v1", "Secret/a/s")
+	a := newAPI(s)
+	a.faults["delete Secret/a/s"] = apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("hunter2 is needed"))
+	got := a.executor().Delete(t.Context(), deletions(a.seen(s)...), mapper())[0]
+	if got.Outcome != execute.DeleteFailed || got.Err == nil || strings.Contains(got.Err.Error(), "hunter2") || !strings.Contains(got.Err.Error(), "Secret/a/s delete failed") {
+		t.Errorf("%v %v", got.Outcome, got.Err)
+	}
+}

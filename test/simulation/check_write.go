@@ -19,9 +19,9 @@ func (w *world) checkWrite(k *worker, c modelcluster.Change) {
 	id := c.ID()
 	switch {
 	case id == kustomizationID(k.key.Name) && c.After == nil:
-		w.checkRelease(k, decoded(c.Before))
+		w.checkRelease(k, w.decoded(c.Before))
 	case id == kustomizationID(k.key.Name):
-		w.checkStatus(k, decoded(c.Before), decoded(c.After))
+		w.checkStatus(k, w.decoded(c.Before), w.decoded(c.After))
 	case k.request.Verb == modelcluster.Apply:
 		w.stats.Applies++
 		w.checkApply(k, c)
@@ -81,10 +81,17 @@ func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
 		}
 		w.fail("never orphaned", "%s is there and leaves the inventory of %s", e.ID, k.key.Name)
 	}
+	for _, condition := range after.Status.Conditions {
+		w.checkText("condition "+condition.Type, condition.Message)
+	}
 	if r := after.Status.Rollout; r != nil {
+		if r.PendingPrune != nil {
+			w.checkText("status", r.PendingPrune.Message)
+		}
 		for _, kept := range r.Retained {
 			w.stats.Retained[kept.Reason]++
 			w.checkWord(k, kept)
+			w.checkText("status", kept.Message)
 		}
 		w.checkDigest(r)
 		if len(r.Retained) > 500 {

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/holdfast-gitops/holdfast/internal/testkit/modelcluster"
 )
@@ -31,13 +32,14 @@ const (
 	handover       fault = "two replicas"
 	clockJump      fault = "clock jump"
 	sourceRewind   fault = "source rewind"
-	lateEvent      fault = "late event"
+	quotedValue    fault = "refusal that quotes a Secret"
+	lostWatch      fault = "lost watch"
 )
 
 // allFaults are the kinds that a run may have.
 var allFaults = []fault{
 	timeoutBefore, timeoutAfter, conflict, forbidden, throttled, internalError, webhookDenial, expiredPage, partialGroups,
-	brokenDownload, crash, crashAfter, handover, clockJump, sourceRewind,
+	brokenDownload, crash, crashAfter, handover, clockJump, sourceRewind, lostWatch, quotedValue,
 }
 
 var errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
@@ -48,16 +50,36 @@ func (w *world) fateOf(k *worker) fate {
 	if r.Verb == modelcluster.Delete && w.denied[r.ID.Kind] && !w.calm {
 		w.stats.Faults[webhookDenial]++
 		return fate{fault: webhookDenial, before: apierrors.NewForbidden(resourceOf(r), r.ID.Name,
-			errors.New(`admission webhook "deny.example.com" denied the request`))}
+			errors.New(`admission webhook "deny.example.com" denied the request`+w.quoted(r)))}
 	}
 	if w.calm || w.rng.IntN(100) >= w.options.Rate || len(w.options.Faults) == 0 {
 		return fate{}
 	}
 	f := w.fateBy(pick(w.rng, w.options.Faults), r)
+	if f.fault != noFault && w.skips() {
+		return fate{}
+	}
 	if f.fault != noFault {
 		w.stats.Faults[f.fault]++
 	}
 	return f
+}
+
+// quoted is what a careless webhook says about a Secret.
+func (w *world) quoted(r modelcluster.Request) string {
+	if r.ID.Kind != "Secret" || !w.has(quotedValue) {
+		return ""
+	}
+	return ": it has key: " + secretMark + "1"
+}
+
+// quoting is a refusal of a Secret that quotes a value, as API servers and webhooks make it.
+func (w *world) quoting(r modelcluster.Request) error {
+	if chance(w.rng, 2) {
+		return apierrors.NewForbidden(resourceOf(r), r.ID.Name, errors.New(`admission webhook "deny.example.com" denied the request`+w.quoted(r)))
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Kind: r.ID.Kind}, r.ID.Name,
+		field.ErrorList{field.Invalid(field.NewPath("stringData").Key("key"), secretMark+"1", "must not be so")})
 }
 
 func resourceOf(r modelcluster.Request) schema.GroupResource {
@@ -98,6 +120,11 @@ func (w *world) fateBy(kind fault, r modelcluster.Request) fate {
 			return fate{}
 		}
 		f.before = apierrors.NewResourceExpired("the provided continue parameter is too old")
+	case quotedValue:
+		if !r.Sends() || r.ID.Kind != "Secret" {
+			return fate{}
+		}
+		f.before = w.quoting(r)
 	case partialGroups:
 		if r.Verb != modelcluster.Discover {
 			return fate{}

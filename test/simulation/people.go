@@ -17,18 +17,20 @@ func (w *world) touchKustomization() string {
 	return w.edited(kustomizationID(name), func(u *unstructured.Unstructured) {
 		spec, _ := u.Object["spec"].(map[string]any)
 		toggle := func(field string) { on, _ := spec[field].(bool); spec[field] = !on }
-		switch w.rng.IntN(9) {
-		case 0, 1:
+		switch w.rng.IntN(10) {
+		case 0:
 			toggle("prune")
-		case 2:
+		case 1:
 			toggle("suspend")
-		case 3:
+		case 2:
 			toggle("wait")
-		case 4, 5:
+		case 3, 4:
 			spec["rollout"] = w.drawRollout()
-		case 6, 7:
+		case 5, 6:
 			w.annotatePolicy(u)
-		case 8:
+		case 7, 8: // and in the end they put things in order
+			spec["prune"], spec["suspend"] = true, false
+		case 9:
 			spec["deletionPolicy"] = pick(w.rng, []string{"MirrorPrune", "Delete", "WaitForTermination", "Orphan"})
 		}
 	})
@@ -36,9 +38,9 @@ func (w *world) touchKustomization() string {
 
 // What people may ask for; empty for nothing.
 var (
-	orders    = []string{"", "AfterHealthy", "AfterHealthy", "AfterApply"}
-	retains   = []string{"", "InUse", "History", "History", "None"}
-	maxPrunes = []string{"", "", "0", "1", "2", "30%"}
+	orders    = []string{"", "", "", "AfterHealthy", "AfterHealthy", "AfterApply"}
+	retains   = []string{"", "", "InUse", "InUse", "History", "History", "None"}
+	maxPrunes = []string{"", "", "", "0", "1", "2", "30%"}
 	times     = []string{"Immediate", "WhenHealthy", "WhenUnused", "Confirm"}
 	ruleKinds = []string{"ConfigMap", "ConfigMap/app0", "Secret", "Deployment", "StatefulSet", "Job", "ServiceAccount"}
 )

@@ -19,6 +19,7 @@ func (w *world) probes() bool { return w.stats.Deletions%2 == 0 }
 // autoscaler or a person has at zero or suspended comes back, and every schedule fires. It names a pod that could not
 // start then. No rule about who counts as a user is involved.
 func (w *world) wouldMiss(id object.ID) string {
+	w.stats.Probes++
 	c, victim := w.cluster.Clone(), ""
 	c.Edit("probe", id, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	c.Delete("probe", id)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
+	"testing/synctest"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
@@ -20,6 +22,8 @@ type Options struct {
 	Faults []fault
 	// Rate is how many of 100 requests meet a fault; negative draws it from the seed.
 	Rate int
+	// Skip are events and faults, by number, that do not happen though they were drawn.
+	Skip map[int64]bool
 	// Trace keeps a history.
 	Trace bool
 }
@@ -33,6 +37,12 @@ type Stats struct {
 	// Deletions that took effect, writes by server-side apply, and retained objects by reason, as status told of them.
 	Deletions, Applies int64
 	Retained           map[v1.RetentionReason]int64
+	// Texts are events, conditions, log lines and errors that were searched for the values of Secrets.
+	Texts int64
+	// Watched are the connections that were opened, and Delivered the events that came by them.
+	Watched, Delivered int64
+	// Probes are deletions that were tried out first.
+	Probes int64
 	// Races are deletions of what came into use after the look, and Strays writes of a superseded process that nobody
 	// could record.
 	Races, Strays int64
@@ -50,6 +60,10 @@ func (s *Stats) Add(other *Stats) {
 	s.Events += other.Events
 	s.Deletions += other.Deletions
 	s.Applies += other.Applies
+	s.Texts += other.Texts
+	s.Watched += other.Watched
+	s.Delivered += other.Delivered
+	s.Probes += other.Probes
 	s.Races += other.Races
 	s.Strays += other.Strays
 	for kind, n := range other.Faults {
@@ -85,10 +99,20 @@ type Result struct {
 	Stats     *Stats
 	Violation error
 	Trace     []string
+	// Happened are the numbers of the events and faults that were not skipped.
+	Happened []int64
 }
 
-// Run simulates one world from its beginning until it has come to rest.
-func Run(o Options) Result {
+// Run simulates one world from its beginning until it has come to rest. The goroutines of a run have a clock of their own, and
+// none of them outlives it.
+func Run(t *testing.T, o Options) Result {
+	t.Helper()
+	var r Result
+	synctest.Test(t, func(*testing.T) { r = run(o) })
+	return r
+}
+
+func run(o Options) Result {
 	stats := NewStats()
 	w := newWorld(o, stats)
 	for w.violation == nil && w.step < o.Steps {
@@ -102,23 +126,7 @@ func Run(o Options) Result {
 		w.killProcess(w.processes[0])
 	}
 	stats.Steps = w.step
-	return Result{Options: o, Stats: stats, Violation: w.violation, Trace: w.trace}
-}
-
-// Shrink looks for a simpler run of the same seed that fails as well: without one kind of fault after the other. It
-// returns the history of the simplest one.
-func Shrink(o Options) Result {
-	best := Run(o)
-	for _, kind := range o.Faults {
-		fewer := best.Options
-		fewer.Faults = slices.DeleteFunc(slices.Clone(fewer.Faults), func(f fault) bool { return f == kind })
-		if r := Run(fewer); r.Violation != nil {
-			best = r
-		}
-	}
-	final := best.Options
-	final.Trace = true
-	return Run(final)
+	return Result{Options: o, Stats: stats, Violation: w.violation, Trace: w.trace, Happened: w.happened}
 }
 
 // String is what a person reads after a run.
@@ -127,6 +135,7 @@ func (s *Stats) String() string {
 	fmt.Fprintf(&b, "%d steps: %d requests of controllers, %d events; %d writes, %d deletions\n", s.Steps, s.Requests, s.Events, s.Applies, s.Deletions)
 	fmt.Fprintf(&b, "faults:%s\n", counted(s.Faults))
 	fmt.Fprintf(&b, "retained:%s\n", counted(s.Retained))
+	fmt.Fprintf(&b, "%d watches opened, %d events by them; %d texts searched for values of Secrets; %d deletions tried out\n", s.Watched, s.Delivered, s.Texts, s.Probes)
 	fmt.Fprintf(&b, "%d deletions of what came into use after the look; %d writes of a superseded process that nobody could record", s.Races, s.Strays)
 	return b.String()
 }

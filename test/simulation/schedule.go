@@ -19,11 +19,14 @@ func (w *world) advance() {
 		}
 	})
 	n := w.rng.IntN(100)
-	switch {
+	if n%4 == 0 && pick(w.rng, w.processes).watches.deliver() {
+		return
+	}
+	switch n = w.rng.IntN(100); {
 	case n < 3:
-		w.happen()
+		w.apart(w.happen)
 	case n < 4:
-		w.disturb()
+		w.apart(w.disturb)
 	case n < 24:
 		if done := w.cluster.Work(w.rng.Uint64()); done != "" {
 			w.say("%s", done)
@@ -49,7 +52,7 @@ func (w *world) tick(running, due []*worker) {
 		pick(w.rng, due).begin()
 	default:
 		d := time.Duration(1+w.rng.IntN(20)) * time.Second
-		w.now = w.now.Add(d)
+		w.ticks(d)
 		w.say("%s pass", d)
 	}
 }
@@ -87,7 +90,7 @@ func (w *world) has(f fault) bool {
 
 // disturb is a fault of the world.
 func (w *world) disturb() {
-	kind := pick(w.rng, []fault{crash, handover, clockJump, sourceRewind, webhookDenial})
+	kind := pick(w.rng, []fault{crash, handover, clockJump, sourceRewind, webhookDenial, lostWatch})
 	if !w.has(kind) {
 		return
 	}
@@ -104,6 +107,10 @@ func (w *world) disturb() {
 		}
 		w.processes[0].superseded = true
 		w.startProcess()
+	case lostWatch:
+		if !pick(w.rng, w.processes).watches.lose() {
+			return
+		}
 	case clockJump:
 		w.now = w.now.Add(time.Duration(w.rng.IntN(3600)-600) * time.Second)
 	case sourceRewind:

@@ -35,6 +35,7 @@ func (w *world) settle() {
 			if why = w.unsettled(); why == "" {
 				break
 			}
+			w.checkReleased()
 			if w.confirming {
 				w.confirmShown()
 			}
@@ -53,7 +54,7 @@ func (w *world) settle() {
 // heal ends what kept the world from rest.
 func (w *world) heal() {
 	w.say("all faults end")
-	w.calm = true
+	w.calm, w.calmSince = true, w.now
 	for len(w.processes) > 1 {
 		w.killProcess(w.processes[0])
 	}
@@ -116,6 +117,11 @@ func (w *world) calmStep() bool {
 		w.say("%s", done)
 		return true
 	}
+	for _, p := range w.processes {
+		if p.watches.deliver() {
+			return true
+		}
+	}
 	var next *worker
 	w.each(func(k *worker) {
 		if next == nil && (k.running || (!k.due.IsZero() && !k.due.After(w.now))) {
@@ -132,6 +138,32 @@ func (w *world) calmStep() bool {
 	}
 	return true
 }
+
+// releaseTime is how soon an object goes after its last user ended, where events tell of it: less than the time between two
+// looks without them.
+const releaseTime = 10 * time.Second
+
+// checkReleased: what status shows as in use goes within seconds of the end of its last user, without a commit.
+func (w *world) checkReleased() {
+	for _, name := range w.names {
+		ks := w.kustomization(name)
+		if ks == nil || ks.Status.Rollout == nil {
+			continue
+		}
+		for _, kept := range ks.Status.Rollout.Retained {
+			id, err := object.ParseInventory(kept.ID)
+			if err != nil || kept.Reason != v1.RetainedInUse || w.truth.uses.count[id] > 0 {
+				continue
+			}
+			if free := w.now.Sub(w.truth.uses.freed[id]); free > releaseTime && w.now.Sub(w.calmSince) > settleTime {
+				w.fail("never stuck", "%s has had no user for %s, and %s still shows it as in use", id, free, name)
+			}
+		}
+	}
+}
+
+// settleTime is how long after the end of all faults waits may still be from before it.
+const settleTime = 2 * time.Minute
 
 // confirmShown is a person who confirms whatever they are asked about.
 func (w *world) confirmShown() {
@@ -159,7 +191,7 @@ func (w *world) passTime() {
 			next = k.due
 		}
 	})
-	w.now = next
+	w.ticks(next.Sub(w.now))
 }
 
 // unsettled says what is not yet as it should be at rest.
@@ -255,7 +287,7 @@ func (w *world) checkRepeatable() {
 		if round == 1 {
 			writes = w.truth.writes
 		}
-		w.now = w.now.Add(11 * time.Minute)
+		w.ticks(11 * time.Minute)
 		for range maxSettleSteps {
 			if !w.calmStep() || w.violation != nil {
 				break

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,14 +51,16 @@ type truth struct {
 type uses struct {
 	count              map[object.ID]int
 	lastFree, lastUsed map[object.ID]int64
+	// freed is when the last user ended.
+	freed map[object.ID]time.Time
 }
 
 func newUses() uses {
-	return uses{count: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}}
+	return uses{count: map[object.ID]int{}, lastFree: map[object.ID]int64{}, lastUsed: map[object.ID]int64{}, freed: map[object.ID]time.Time{}}
 }
 
 // change enters a write. What is named before and after it stays in use without a gap.
-func (u uses) change(step int64, before, after []object.ID) {
+func (u uses) change(step int64, now time.Time, before, after []object.ID) {
 	for _, id := range after {
 		if u.count[id] == 0 {
 			u.lastFree[id] = step
@@ -66,7 +69,7 @@ func (u uses) change(step int64, before, after []object.ID) {
 	}
 	for _, id := range before {
 		u.count[id]--
-		u.lastUsed[id] = step
+		u.lastUsed[id], u.freed[id] = step, now
 	}
 }
 
@@ -94,6 +97,9 @@ func newTruth(*world) truth {
 func (w *world) changed(c modelcluster.Change) {
 	id, t := c.ID(), &w.truth
 	w.countUsers(c)
+	for _, p := range w.processes {
+		p.watches.note(c)
+	}
 	if c.After != nil {
 		w.noteHealth(id, c.After)
 	}
@@ -160,8 +166,8 @@ func (w *world) wakeDependent(other, name string, c modelcluster.Change) {
 		return
 	}
 	for _, d := range ks.Spec.DependsOn {
-		if d.Name == name && (c.After == nil || isReady(decoded(c.After)) != isReady(decoded(c.Before)) ||
-			decoded(c.After).Status.LastAppliedRevision != decoded(c.Before).Status.LastAppliedRevision) {
+		if d.Name == name && (c.After == nil || isReady(w.decoded(c.After)) != isReady(w.decoded(c.Before)) ||
+			w.decoded(c.After).Status.LastAppliedRevision != w.decoded(c.Before).Status.LastAppliedRevision) {
 			w.wake(other)
 		}
 	}
@@ -182,8 +188,8 @@ func (w *world) countUsers(c modelcluster.Change) {
 	if c.Before == nil && c.After.GetKind() == "ControllerRevision" {
 		t.revisions[object.IDOf(c.After)] = templateNeeds(c.After)
 	}
-	t.uses.change(w.step, t.needsOf(c.Before), t.needsOf(c.After))
-	t.past.change(w.step, pastOf(c.Before), pastOf(c.After))
+	t.uses.change(w.step, w.now, t.needsOf(c.Before), t.needsOf(c.After))
+	t.past.change(w.step, w.now, pastOf(c.Before), pastOf(c.After))
 	if c.After != nil && isPaused(c.After) && !isPaused(c.Before) {
 		t.pausedAt = w.step
 	}
@@ -343,7 +349,7 @@ func (w *world) since(name string, step int64) []*v1.Kustomization {
 	}
 	var all []*v1.Kustomization
 	for _, v := range versions[max(i, 0):] {
-		all = append(all, decoded(v.obj))
+		all = append(all, w.decoded(v.obj))
 	}
 	return all
 }

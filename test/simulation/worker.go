@@ -9,7 +9,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,6 +27,7 @@ import (
 type process struct {
 	name    string
 	workers map[client.ObjectKey]*worker
+	watches *watches
 	// superseded is set when another process has taken over the lease. The process does not know it yet.
 	superseded bool
 }
@@ -46,8 +46,8 @@ type worker struct {
 	failures int
 	running  bool
 	dead     bool
-	// again is set when an event arrives while a pass is running.
-	again bool
+	// again is when an event that arrives while a pass is running asks for the next one; zero for none.
+	again time.Time
 
 	parked chan struct{}
 	resume chan fate
@@ -92,7 +92,7 @@ func (w *world) newWorker(p *process, key client.ObjectKey) *worker {
 		parked: make(chan struct{}), resume: make(chan fate), roots: map[string]*meta.Artifact{}}
 	c := w.cluster.NewClient(k.name, scheme, k)
 	k.rec = &kustomization.Reconciler{
-		Options:   kustomization.Options{RequeueDependency: 5 * time.Second, OwnNamespace: "holdfast-system", Recorder: silent{}},
+		Options:   kustomization.Options{RequeueDependency: 5 * time.Second, OwnNamespace: "holdfast-system", Recorder: listener{w}},
 		Client:    c,
 		Reader:    c,
 		Mapper:    c.Mapper(),
@@ -100,12 +100,11 @@ func (w *world) newWorker(p *process, key client.ObjectKey) *worker {
 		Build:     k.build,
 		Observer:  &observe.Observer{Reader: c, Mapper: c.Mapper(), Discovery: w.cluster.NewDiscovery(k)},
 		Executor:  &execute.Executor{Client: c, Concurrency: 1},
+		Trigger:   p.watches.trigger,
 		Now:       func() time.Time { return w.now },
 	}
 	return k
 }
-
-var quiet = log.IntoContext(context.Background(), logr.Discard())
 
 // start begins a pass and runs it up to its first request.
 func (k *worker) start() {
@@ -124,10 +123,11 @@ func (k *worker) start() {
 			k.running = false
 			k.parked <- struct{}{}
 		}()
-		k.result, k.err = k.rec.Reconcile(quiet, ctrl.Request{NamespacedName: k.key})
+		k.result, k.err = k.rec.Reconcile(log.IntoContext(context.Background(), logr.New(sink{listener{k.world}})), ctrl.Request{NamespacedName: k.key})
 	}()
 	<-k.parked
 	k.settle()
+	k.process.watches.rest()
 }
 
 // advance lets the request at the gate go on with its fate, and runs the pass up to the next one.
@@ -135,6 +135,7 @@ func (k *worker) advance(f fate) {
 	k.resume <- f
 	<-k.parked
 	k.settle()
+	k.process.watches.rest()
 }
 
 // settle says when the next pass of a worker begins whose pass is over.
@@ -144,6 +145,7 @@ func (k *worker) settle() {
 	}
 	switch {
 	case k.err != nil:
+		k.world.checkText("an error", k.err.Error())
 		k.failures++
 		k.due = k.world.now.Add(min(time.Minute, time.Second<<min(k.failures, 6)))
 	case k.result.RequeueAfter > 0:
@@ -151,8 +153,20 @@ func (k *worker) settle() {
 	default:
 		k.failures, k.due = 0, time.Time{} // an event has to come
 	}
-	if k.again {
-		k.again, k.due = false, k.world.now
+	if at := k.again; !at.IsZero() {
+		k.again = time.Time{}
+		k.wake(at)
+	}
+}
+
+// wake makes the worker begin a pass at the given time, or as soon after it as the one that is running is over.
+func (k *worker) wake(at time.Time) {
+	next := &k.due
+	if k.running {
+		next = &k.again
+	}
+	if next.IsZero() || at.Before(*next) {
+		*next = at
 	}
 }
 
@@ -241,14 +255,6 @@ func (k *worker) build(root string, ks *v1.Kustomization, _ build.Options) (buil
 	}
 	k.built = r.ids
 	return build.Result{Objects: r.objects(), Digest: r.digest, Empty: r.empty}, nil
-}
-
-// silent is an event recorder for events that nobody reads.
-type silent struct{}
-
-func (silent) Event(runtime.Object, string, string, string)          {}
-func (silent) Eventf(runtime.Object, string, string, string, ...any) {}
-func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
 }
 
 var errTransient = &artifact.TransientError{URL: "http://source/artifact", Err: errors.New("503")}

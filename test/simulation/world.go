@@ -46,6 +46,7 @@ type world struct {
 	started   int // processes
 	denied    map[string]bool
 	calm      bool
+	calmSince time.Time
 	// confirming is true when somebody confirms what is asked once all is calm; digests are those that people know.
 	confirming bool
 	digests    []string
@@ -53,6 +54,13 @@ type world struct {
 	artifacts map[string]tree
 	renders   map[string]render
 	counter   int
+
+	// typed has what was decoded of late.
+	typed map[*unstructured.Unstructured]*v1.Kustomization
+
+	// drawn counts the events and faults that were drawn; happened are those that were not skipped.
+	drawn    int64
+	happened []int64
 
 	truth     truth
 	stats     *Stats
@@ -78,7 +86,7 @@ func newWorld(o Options, stats *Stats) *world {
 		options: o, rng: rand.New(rand.NewPCG(o.Seed, 7)), stats: stats, //nolint:gosec // repeatable on purpose
 		now:     time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		workers: map[string]*worker{}, denied: map[string]bool{},
-		artifacts: map[string]tree{}, renders: map[string]render{},
+		typed: map[*unstructured.Unstructured]*v1.Kustomization{}, artifacts: map[string]tree{}, renders: map[string]render{},
 	}
 	w.truth = newTruth(w)
 	w.confirming = chance(w.rng, 2)
@@ -209,7 +217,7 @@ func (w *world) rendered(digest, path string) render {
 // startProcess starts a controller, which looks at every Kustomization at once.
 func (w *world) startProcess() {
 	w.started++
-	p := &process{name: fmt.Sprintf("holdfast-%d", w.started), workers: map[client.ObjectKey]*worker{}}
+	p := &process{name: fmt.Sprintf("holdfast-%d", w.started), workers: map[client.ObjectKey]*worker{}, watches: w.newWatches()}
 	for _, name := range w.names {
 		key := keyOf(fluxNamespace, name)
 		k := w.newWorker(p, key)
@@ -223,6 +231,7 @@ func (w *world) killProcess(p *process) {
 	for _, name := range w.names {
 		p.workers[keyOf(fluxNamespace, name)].kill()
 	}
+	p.watches.stop()
 	w.processes = slices.DeleteFunc(w.processes, func(other *process) bool { return other == p })
 }
 
@@ -242,14 +251,31 @@ func (w *world) wake(name string) {
 		at = at.Add(time.Duration(w.rng.IntN(40)) * time.Second)
 	}
 	w.each(func(k *worker) {
-		switch {
-		case k.key.Name != name:
-		case k.running:
-			k.again = true
-		case k.due.IsZero() || at.Before(k.due):
-			k.due = at
+		if k.key.Name == name {
+			k.wake(at)
 		}
 	})
+}
+
+// skips tells whether the event or fault that was drawn now is not to happen.
+func (w *world) skips() bool {
+	w.drawn++
+	if w.options.Skip[w.drawn] {
+		return true
+	}
+	w.happened = append(w.happened, w.drawn)
+	return false
+}
+
+// apart lets something happen with random numbers of its own, so that whatever comes after it is drawn as if it did not.
+func (w *world) apart(happen func()) {
+	outer, seed := w.rng, w.rng.Uint64()
+	if w.skips() {
+		return
+	}
+	w.rng = rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // repeatable on purpose
+	happen()
+	w.rng = outer
 }
 
 // say adds a line to the history.
@@ -269,8 +295,27 @@ func (w *world) fail(rule, format string, args ...any) {
 
 // kustomization is a Kustomization as it is stored now, nil if there is none.
 func (w *world) kustomization(name string) *v1.Kustomization {
-	return decoded(w.cluster.Get(kustomizationID(name)))
+	return w.decoded(w.cluster.Get(kustomizationID(name)))
 }
+
+// decoded is a Kustomization as it was stored once. It must not be changed.
+func (w *world) decoded(u *unstructured.Unstructured) *v1.Kustomization {
+	if u == nil {
+		return nil
+	}
+	ks := w.typed[u]
+	if ks == nil {
+		if len(w.typed) > maxTyped {
+			clear(w.typed)
+		}
+		ks = decoded(u)
+		w.typed[u] = ks
+	}
+	return ks
+}
+
+// maxTyped bounds the decoded states that are kept.
+const maxTyped = 500
 
 func decoded(u *unstructured.Unstructured) *v1.Kustomization {
 	if u == nil {

@@ -56,6 +56,11 @@ func (r Request) Writes() bool {
 	return !r.DryRun && slices.Contains([]Verb{Create, Apply, Patch, Status, Delete}, r.Verb)
 }
 
+// Sends tells whether the request has an object, or takes one away: what admission looks at, in dry-runs too.
+func (r Request) Sends() bool {
+	return slices.Contains([]Verb{Create, Apply, Patch, Delete}, r.Verb)
+}
+
 // String is the request in a line of a history.
 func (r Request) String() string {
 	s := string(r.Verb)

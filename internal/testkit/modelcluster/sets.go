@@ -70,6 +70,17 @@ type setState struct {
 	pods            map[string]*entry
 }
 
+// atCurrent counts the pods at the current revision that stay, as status does by the time at which a pod that went is made again.
+func (s setState) atCurrent() int64 {
+	n := int64(0)
+	for _, pod := range s.pods {
+		if pod.obj.GetDeletionTimestamp() == nil && pod.obj.GetLabels()[RevisionLabel] == s.current.obj.GetName() {
+			n++
+		}
+	}
+	return n
+}
+
 // syncStatefulSet keeps pods 0 to n-1, in order unless the set is parallel, and updates them from the last one down to the partition.
 // A pod that is made again below the partition, or before the update reached it, comes from the current revision.
 func (c *Cluster) syncStatefulSet(e *entry) bool {
@@ -105,7 +116,7 @@ func (c *Cluster) fillSet(e *entry, s setState) bool {
 		pod := s.pods[ordinal(e, i)]
 		if pod == nil {
 			from := s.update
-			if i < s.partition || (s.partition == 0 && i < number(e.obj, 0, "status", "currentReplicas")) {
+			if i < s.partition || (s.partition == 0 && i < s.atCurrent()) {
 				from = s.current
 			}
 			return c.fromRevision(StatefulSetController, e, from, ordinal(e, i), from.obj.GetName())
