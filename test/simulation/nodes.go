@@ -62,16 +62,23 @@ func (w *world) fire() string {
 	return "it is time for " + id.String()
 }
 
-// replaceBroken deletes a pod of a StatefulSet that never gets ready and blocks the way to a good revision, as people have to.
-func (w *world) replaceBroken() bool {
-	done := false
+// unblock deletes the pods of a StatefulSet that waits for one which never gets ready, as people have to: also those that run an
+// older revision, since the ones before them come back at it, and its configuration may be gone by hand.
+func (w *world) unblock() {
+	var blocked []object.ID
 	w.cluster.Each(schemaKind("", "Pod"), func(u *unstructured.Unstructured) {
 		refs := u.GetOwnerReferences()
-		if done || len(refs) == 0 || refs[0].Kind != "StatefulSet" || hasCondition(u, "Ready") {
+		if len(refs) == 0 || refs[0].Kind != "StatefulSet" || hasCondition(u, "Ready") {
 			return
 		}
-		done = w.cluster.Delete("someone", object.IDOf(u))
-		w.say("someone deletes the blocked %s", object.IDOf(u))
+		blocked = append(blocked, object.ID{Group: "apps", Kind: "StatefulSet", Namespace: u.GetNamespace(), Name: refs[0].Name})
 	})
-	return done
+	for _, set := range blocked {
+		w.cluster.Each(schemaKind("", "Pod"), func(u *unstructured.Unstructured) {
+			if refs := u.GetOwnerReferences(); len(refs) > 0 && refs[0].Kind == "StatefulSet" && refs[0].Name == set.Name && u.GetNamespace() == set.Namespace {
+				w.cluster.Delete("someone", object.IDOf(u))
+			}
+		})
+		w.say("someone deletes the pods of the blocked %s", set)
+	}
 }

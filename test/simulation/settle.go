@@ -39,7 +39,7 @@ func (w *world) settle() {
 			if w.confirming {
 				w.confirmShown()
 			}
-			w.replaceBroken()
+			w.unblock()
 			w.passTime()
 		}
 		if w.step > last || w.now.After(deadline) {
