@@ -18,6 +18,10 @@ const (
 	// object the time of that object's pruning.
 	AnnotationPrune        = AnnotationPrefix + "prune"
 	AnnotationConfirmPrune = AnnotationPrefix + "confirm-prune"
+	// The commands of a person about revisions. Each value counts once.
+	AnnotationRollback = AnnotationPrefix + "rollback"
+	AnnotationRelease  = AnnotationPrefix + "release"
+	AnnotationRetry    = AnnotationPrefix + "retry"
 )
 
 // Annotation describes one annotation for people.
@@ -30,8 +34,6 @@ type Annotation struct {
 	Values string
 	// Field is the field of the spec that it stands for; empty for none.
 	Field string
-	// Unsupported is true when this version refuses every value but the default.
-	Unsupported bool
 }
 
 // What carries an annotation.
@@ -46,11 +48,14 @@ var Annotations = []Annotation{
 	{Key: AnnotationRetain, On: OnKustomization, Values: "InUse, History, None", Field: "retain"},
 	{Key: AnnotationMaxPrune, On: OnKustomization, Values: "a count such as 10, or a percentage such as 20%", Field: "maxPrune"},
 	{Key: AnnotationPrune, On: OnKustomization, Values: "rules KIND[/NAME]=WHEN, separated by commas", Field: "prune"},
-	{Key: AnnotationOnFailure, On: OnKustomization, Values: "Hold", Field: "onFailure", Unsupported: true},
-	{Key: AnnotationKeepRevisions, On: OnKustomization, Values: "0", Field: "keepRevisions", Unsupported: true},
+	{Key: AnnotationOnFailure, On: OnKustomization, Values: "Hold, Rollback", Field: "onFailure"},
+	{Key: AnnotationKeepRevisions, On: OnKustomization, Values: "a count such as 3", Field: "keepRevisions"},
 	{Key: AnnotationSoak, On: OnKustomization, Values: "a duration such as 10m", Field: "soak"},
-	{Key: AnnotationRollbackOn, On: OnKustomization, Values: "BadRelease", Field: "rollbackOn", Unsupported: true},
+	{Key: AnnotationRollbackOn, On: OnKustomization, Values: "BadRelease, Any", Field: "rollbackOn"},
 	{Key: AnnotationReferences, On: OnKustomization, Values: "rules KIND.GROUP:PATH=TARGETKIND, separated by commas", Field: "references"},
 	{Key: AnnotationConfirmPrune, On: OnKustomization, Values: "the digest in status.rollout.pendingPrune"},
+	{Key: AnnotationRollback, On: OnKustomization, Values: "written by `holdfast rollback`"},
+	{Key: AnnotationRelease, On: OnKustomization, Values: "written by `holdfast release`"},
+	{Key: AnnotationRetry, On: OnKustomization, Values: "written by `holdfast retry`"},
 	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
 }

@@ -43,12 +43,24 @@ const (
 	ReasonRetained = "Retained"
 	// ReasonDependentsIgnored is the reason of the event that says that a deletion no longer waits for what depends on it.
 	ReasonDependentsIgnored = "DependentsIgnored"
+	// ReasonRolledBack: the wanted revision failed, and the last healthy one runs again.
+	ReasonRolledBack = "RolledBack"
+	// ReasonPinned: a person chose the revision that runs.
+	ReasonPinned = "Pinned"
+	// ReasonReleased is the reason of the event that says that a pin or a skip ended.
+	ReasonReleased = "Released"
 	// ReasonPruned is the reason of the event that lists what was pruned.
 	ReasonPruned = "Pruned"
 )
 
 // PruneHeldCondition is True while a deletion waits for confirmation.
 const PruneHeldCondition = "PruneHeld"
+
+// PinnedCondition is True while a revision runs that a person chose.
+const PinnedCondition = "Pinned"
+
+// RollbackReadyCondition tells, where onFailure is Rollback or revisions are kept, whether there is a revision to go back to.
+const RollbackReadyCondition = "RollbackReady"
 
 // Labels and annotations. Those of Flux keep Flux's keys.
 const (

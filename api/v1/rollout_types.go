@@ -42,6 +42,26 @@ const (
 	PruneConfirm PruneWhen = "Confirm"
 )
 
+// OnFailure says what follows a revision that fails its verification.
+type OnFailure string
+
+const (
+	// OnFailureHold keeps everything and goes on watching. The default.
+	OnFailureHold OnFailure = "Hold"
+	// OnFailureRollback brings the last healthy revision back.
+	OnFailureRollback OnFailure = "Rollback"
+)
+
+// RollbackOn says which failures are rolled back.
+type RollbackOn string
+
+const (
+	// RollbackOnBadRelease rolls back a fault of the revision's own workloads. The default.
+	RollbackOnBadRelease RollbackOn = "BadRelease"
+	// RollbackOnAny rolls back whatever kept the revision from being healthy.
+	RollbackOnAny RollbackOn = "Any"
+)
+
 // RolloutPolicy says when stale objects may be pruned and what follows a failed revision. All fields are optional.
 type RolloutPolicy struct {
 	// PruneOrder is AfterHealthy (the default) or AfterApply, which is what Flux does.
@@ -58,17 +78,18 @@ type RolloutPolicy struct {
 	// +optional
 	Retain RetainPolicy `json:"retain,omitempty"`
 
-	// OnFailure is Hold (the default: keep everything) or Rollback. Rollback is not supported yet: it is refused by name.
+	// OnFailure is Hold (the default: keep everything) or Rollback: bring the last healthy revision back when the verification of
+	// a new one fails. Rollback implies wait where there are no healthChecks.
 	// +kubebuilder:validation:Enum=Hold;Rollback
 	// +optional
-	OnFailure string `json:"onFailure,omitempty"`
+	OnFailure OnFailure `json:"onFailure,omitempty"`
 
 	// MaxPrune is a count or a percentage of the inventory; a larger prune waits for confirmation.
 	// +optional
 	MaxPrune *intstr.IntOrString `json:"maxPrune,omitempty"`
 
-	// KeepRevisions is the number of healthy revisions stored for a rollback. Not supported yet: anything but 0 is refused by
-	// name.
+	// KeepRevisions is the number of healthy revisions whose rendered objects are stored for a rollback, in Secrets beside the
+	// Kustomization: 3 with onFailure: Rollback, else 0. The last healthy one is always among them.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	KeepRevisions *int32 `json:"keepRevisions,omitempty"`
@@ -80,10 +101,11 @@ type RolloutPolicy struct {
 	// +optional
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
-	// RollbackOn is BadRelease (the default) or Any. Any is not supported yet: it is refused by name.
+	// RollbackOn is BadRelease (the default: only a fault of the revision's own workloads is rolled back, not a full cluster or
+	// a registry that does not answer) or Any.
 	// +kubebuilder:validation:Enum=BadRelease;Any
 	// +optional
-	RollbackOn string `json:"rollbackOn,omitempty"`
+	RollbackOn RollbackOn `json:"rollbackOn,omitempty"`
 
 	// References are extra rules for how custom resources refer to objects. An object that one of them names is in use.
 	// +optional
@@ -179,6 +201,9 @@ type RolloutStatus struct {
 	// HealthySince is since when the wanted objects are seen healthy without a break, while spec.rollout.soak has not passed.
 	// +optional
 	HealthySince *metav1.Time `json:"healthySince,omitempty"`
+	// Began is when the rollout of the wanted revision began.
+	// +optional
+	Began *metav1.Time `json:"began,omitempty"`
 
 	// Running is the last revision that was applied in full.
 	// +optional
@@ -187,6 +212,28 @@ type RolloutStatus struct {
 	// LastHealthy is the last revision whose verification passed.
 	// +optional
 	LastHealthy *RevisionDigest `json:"lastHealthy,omitempty"`
+
+	// Stored are the revisions that are stored for a rollback, the newest first.
+	// +optional
+	Stored []RevisionDigest `json:"stored,omitempty"`
+
+	// Skipped is the revision that the source wants and that is not applied: since it failed, or since a person chose another
+	// one.
+	// +optional
+	Skipped *SkippedRevision `json:"skipped,omitempty"`
+
+	// Pin is the revision that a person chose.
+	// +optional
+	Pin *Pin `json:"pin,omitempty"`
+
+	// LeftAsIs are the objects that could not be brought back to the revision that runs, as Kind/namespace/name with the
+	// reason. At most 10.
+	// +optional
+	LeftAsIs []string `json:"leftAsIs,omitempty"`
+
+	// Heard are the commands of a person that were taken up, so that each counts once.
+	// +optional
+	Heard *Heard `json:"heard,omitempty"`
 
 	// Retained are the stale objects that are not deleted yet, with the reason of each. Bounded; RetainedCount has the
 	// full number.
@@ -205,6 +252,76 @@ type RolloutStatus struct {
 	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
 	// +optional
 	Culprits []Culprit `json:"culprits,omitempty"`
+}
+
+// Why a revision is skipped.
+const (
+	// SkippedFailed: its verification failed, and the last healthy revision was brought back.
+	SkippedFailed = "HealthCheckFailed"
+	// SkippedPinned: a person chose another revision.
+	SkippedPinned = "Pinned"
+)
+
+// SkippedRevision is a revision that the source wants and that is not applied.
+type SkippedRevision struct {
+	// RevisionDigest names it; At is since when it is skipped.
+	RevisionDigest `json:",inline"`
+	// Generation of the spec that it was built with.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// Reason is HealthCheckFailed or Pinned.
+	// +required
+	Reason string `json:"reason"`
+	// Message says what was wrong with it.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Began is when it was first applied: what is older was not made by it.
+	// +optional
+	Began *metav1.Time `json:"began,omitempty"`
+	// New are the objects that it has and the revision that runs has not, as in the inventory. At most 100.
+	// +optional
+	New []string `json:"new,omitempty"`
+	// NewCount is the number of all of them.
+	// +optional
+	NewCount int32 `json:"newCount,omitempty"`
+}
+
+// Pin is the choice of a revision by a person.
+type Pin struct {
+	// RevisionDigest names the revision; At is when it was chosen.
+	RevisionDigest `json:",inline"`
+	// Until is what ends the pin besides `holdfast release`: "next" (the source renders something else), "released"
+	// (nothing), or a time.
+	// +optional
+	Until string `json:"until,omitempty"`
+	// By is who chose it, as the command line named the person.
+	// +optional
+	By string `json:"by,omitempty"`
+	// Reason is why, in the person's words.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// Heard are the last commands that were taken up, by the value of their annotation.
+type Heard struct {
+	// +optional
+	Rollback string `json:"rollback,omitempty"`
+	// +optional
+	Release string `json:"release,omitempty"`
+	// +optional
+	Retry string `json:"retry,omitempty"`
+}
+
+// RollbackRequest is the value of the annotation holdfast.dev/rollback, as JSON.
+type RollbackRequest struct {
+	// To is the digest of the stored revision.
+	To string `json:"to"`
+	// Until is "next", "released" or a time in the form of RFC 3339.
+	Until string `json:"until"`
+	// By is the name of the person, Reason why, and At when.
+	By     string      `json:"by,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+	At     metav1.Time `json:"at"`
 }
 
 // RetainedObject is a stale object that is kept, and why.
@@ -257,7 +374,12 @@ type Culprit struct {
 	// ID of the object as Kind/namespace/name.
 	// +required
 	ID string `json:"id"`
-	// Reason is a short word such as the object's health status.
+	// Pod and Container are where it goes wrong, if that is known.
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// +optional
+	Container string `json:"container,omitempty"`
+	// Reason is a short word such as the object's health status, or Kubernetes' reason for the container.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Message says what is wrong.

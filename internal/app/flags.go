@@ -42,6 +42,7 @@ type Flags struct {
 	customApplyStageKinds                string
 	requeueDependency                    time.Duration
 	noRemoteBases                        bool
+	noRevisionStore                      bool
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -106,6 +107,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 		"Kinds to apply after the CRDs and before everything else that is namespaced, as 'group/Kind,group/Kind'.")
 	fs.DurationVar(&f.requeueDependency, "requeue-dependency", 30*time.Second,
 		"The time between two looks at a dependency that is not ready.")
+	fs.BoolVar(&f.noRevisionStore, "no-revision-store", false,
+		"Store no healthy revisions in Secrets, so that none can be brought back.")
 	fs.BoolVar(&f.noRemoteBases, "no-remote-bases", false,
 		"Refuse kustomize resources and bases that are not in the artifact.")
 }
@@ -171,6 +174,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		MaxRetryDelay:            f.rateLimiter.MaxRetryDelay,
 		NoCrossNamespaceRefs:     f.acl.NoCrossNamespaceRefs,
 		NoRemoteBases:            f.noRemoteBases,
+		NoRevisionStore:          f.noRevisionStore,
 		OwnNamespace:             namespace,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		SourceHost:               sourceHost,

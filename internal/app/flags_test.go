@@ -61,6 +61,8 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"default-retain":      "InUse",
 		"default-max-prune":   "",
 		"default-soak":        "0s",
+		"default-on-failure":  "Hold",
+		"no-revision-store":   "false",
 
 		"controllers": "[source,kustomization]",
 	}
@@ -259,13 +261,14 @@ func wantUsageError(t *testing.T, err error, name string) {
 
 // The defaults of the policy are checked at the start: a controller that prunes by another one than was meant is worse than none.
 func TestPolicyDefaults(t *testing.T) {
-	options, err := resolve(t, nil, "--default-prune-order=AfterApply", "--default-retain=History", "--default-max-prune=20%")
-	if d := options.Kustomization.Defaults; err != nil || d.Order != "AfterApply" || d.Retain != "History" || d.Max.String() != "20%" {
+	options, err := resolve(t, nil, "--default-prune-order=AfterApply", "--default-retain=History", "--default-max-prune=20%", "--default-on-failure=Rollback", "--no-revision-store")
+	if d := options.Kustomization.Defaults; err != nil || d.Order != "AfterApply" || d.Retain != "History" || d.Max.String() != "20%" || d.OnFailure != "Rollback" || !options.Kustomization.NoRevisionStore {
 		t.Errorf("%+v %v", d, err)
 	}
 	for flag, want := range map[string]string{
 		"--default-prune-order=Never": "want AfterHealthy or AfterApply", "--default-retain=": "want InUse, History or None",
-		"--default-max-prune=120%": "want a count such as 10, or a percentage from 0% to 100%",
+		"--default-on-failure=Pray": "want Hold or Rollback",
+		"--default-max-prune=120%":  "want a count such as 10, or a percentage from 0% to 100%",
 	} {
 		_, err := resolve(t, nil, flag)
 		wantUsageError(t, err, want)

@@ -11,8 +11,8 @@ import (
 
 // policyFlags are the defaults of what a Kustomization can say in spec.rollout or in annotations.
 type policyFlags struct {
-	order, retain, max string
-	soak               time.Duration
+	order, retain, max, onFailure string
+	soak                          time.Duration
 }
 
 func (f *policyFlags) bind(fs *pflag.FlagSet) {
@@ -20,6 +20,8 @@ func (f *policyFlags) bind(fs *pflag.FlagSet) {
 		"When to prune where a Kustomization doesn't say: 'AfterHealthy', or 'AfterApply' as Flux does.")
 	fs.StringVar(&f.retain, "default-retain", string(v1.RetainInUse),
 		"What to keep from pruning where a Kustomization doesn't say: 'InUse', 'History' or 'None'.")
+	fs.StringVar(&f.onFailure, "default-on-failure", string(v1.OnFailureHold),
+		"What follows a revision that fails its verification where a Kustomization doesn't say: 'Hold' or 'Rollback'.")
 	fs.StringVar(&f.max, "default-max-prune", "",
 		"The count, or percentage of the inventory, above which a prune waits for confirmation where a Kustomization doesn't say; none when empty.")
 	fs.DurationVar(&f.soak, "default-soak", 0,
@@ -32,7 +34,8 @@ func (f *policyFlags) defaults() (policy.Defaults, error) {
 	if err != nil {
 		return policy.Defaults{}, usageErrorf("--default-max-prune is %q: %v", f.max, err)
 	}
-	defaults := policy.Defaults{Order: v1.PruneOrder(f.order), Retain: v1.RetainPolicy(f.retain), Max: limit, Soak: f.soak}
+	defaults := policy.Defaults{Order: v1.PruneOrder(f.order), Retain: v1.RetainPolicy(f.retain), Max: limit, Soak: f.soak,
+		OnFailure: v1.OnFailure(f.onFailure)}
 	if err := defaults.Check(); err != nil {
 		return policy.Defaults{}, usageErrorf("--default-%v", err)
 	}

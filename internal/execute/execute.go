@@ -44,6 +44,8 @@ type ApplyRequest struct {
 	Objects []*unstructured.Unstructured
 	// Force recreates objects whose immutable fields changed.
 	Force bool
+	// Back is true when an older revision is brought back: what can't go back is left as it is, and the rest is applied.
+	Back bool
 	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
 	// else has taken over.
 	Fence func(context.Context) error
@@ -56,6 +58,8 @@ type ApplyResult struct {
 	// Pending are objects that can't be applied, or waited for, yet; the apply has to be repeated. Empty when all
 	// objects are applied.
 	Pending []string
+	// LeftAsIs are the objects that can't go back, with the reason.
+	LeftAsIs []Left
 }
 
 // Done tells whether every object was applied.
@@ -89,6 +93,9 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 		ready = append(ready, obj.DeepCopy())
 	}
 	manager := e.manager(live, f)
+	if req.Back {
+		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
+	}
 	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds))
 	if f.err != nil {
 		return f.err

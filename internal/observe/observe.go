@@ -99,6 +99,7 @@ func (o *Observer) noteServed(gk schema.GroupKind) {
 func observation(obj *metav1.PartialObjectMetadata) plan.Observation {
 	seen := plan.Observation{
 		Presence:        plan.Present,
+		CreatedAt:       obj.GetCreationTimestamp().Time,
 		UID:             string(obj.GetUID()),
 		ResourceVersion: obj.GetResourceVersion(),
 		OwnerName:       obj.GetLabels()[v1.OwnerNameLabel],

@@ -123,8 +123,26 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 	if r := ks.Status.Rollout; r != nil && r.Wanted != nil {
 		s.BuiltRevision = r.Wanted.Revision
 		s.SpecPending = r.WantedGeneration != ks.Generation
+		o.addSkipped(&s, r.Skipped)
 	}
 	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks)}
+}
+
+// addSkipped counts what the source wants of a Kustomization that runs an older revision: it was built, and its objects are
+// not free for the taking. Where the list is cut, it is as if the revision was not built.
+func (o *Observer) addSkipped(s *plan.Sibling, skipped *v1.SkippedRevision) {
+	if skipped == nil {
+		return
+	}
+	s.BuiltRevision = skipped.Revision
+	if int(skipped.NewCount) > len(skipped.New) {
+		s.BuiltRevision = ""
+	}
+	for _, text := range skipped.New {
+		if id, err := object.ParseInventory(text); err == nil {
+			s.Inventory[scope.Canonical(id, o.Mapper)] = struct{}{}
+		}
+	}
 }
 
 // sourceOf identifies the source that a Kustomization follows.

@@ -24,6 +24,8 @@ type Facts struct {
 	Siblings Siblings
 	// DependsOn are the Kustomizations that this one depends on.
 	DependsOn []Owner
+	// Aside is the revision that the source wants and that is not applied; nil for none.
+	Aside *Aside
 	// Finalizing is true while the Kustomization itself is being deleted: nothing is wanted any more, and there is
 	// no revision whose health could be awaited.
 	Finalizing bool
@@ -71,6 +73,8 @@ type Policy struct {
 type Build struct {
 	// Revision is the source revision that was built.
 	Revision string
+	// Brings is the revision whose health counts, where a stored one is brought back; empty when it is Revision.
+	Brings string
 	// Newest is the newest revision that the source has; while it differs from Revision nothing is deleted, since
 	// the newest may have the object again. While finalizing it is what siblings are to have built; empty if not known.
 	Newest string
@@ -85,6 +89,16 @@ type Build struct {
 	// EmptyUnproven is true when the build holds nothing and nobody said that it shall: a directory without
 	// manifests, as opposed to `resources: []`.
 	EmptyUnproven bool
+}
+
+// Aside is a revision that failed, or that a person passed over, while an older one runs.
+type Aside struct {
+	// Revision names it.
+	Revision string
+	// Since is when it was first applied; zero if it never was.
+	Since time.Time
+	// Wants are its objects.
+	Wants object.Set
 }
 
 // Stale is one object that the inventory holds and the build lacks.
@@ -118,6 +132,8 @@ type Observation struct {
 	Presence Presence
 	// Why says what kept the object from being read, when unknown.
 	Why string
+	// CreatedAt is when the object was created.
+	CreatedAt time.Time
 	// UID and ResourceVersion of the read become the preconditions of the deletion.
 	UID, ResourceVersion string
 	// OwnerName and OwnerNamespace are the values of the owner labels.

@@ -74,6 +74,7 @@ var ofItself = []guard{
 	{"itself", itself},
 	{"prune disabled", pruneDisabled},
 	{"terminating", terminating},
+	{"taken over", takenOver},
 	{"moved elsewhere", movedElsewhere},
 	{"protected", protected},
 }
@@ -164,9 +165,9 @@ func awaitingHealth(f view, s Stale) *Hold {
 	case f.Finalizing:
 		return nil
 	case demanded.healthy && (!f.Build.Applied || !f.Build.Healthy):
-		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + f.Build.untilHealthy()}
+		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.brings() + f.Build.untilHealthy()}
 	case demanded.applied && !f.Build.Applied:
-		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.Build.Revision + " is applied"}
+		return &Hold{Reason: v1.RetainedAwaitingHealth, Until: f.brings() + " is applied"}
 	}
 	return nil
 }
@@ -178,6 +179,9 @@ func (b Build) untilHealthy() string {
 	}
 	return " has stayed healthy until " + b.SoakEnd.UTC().Format(time.RFC3339)
 }
+
+// brings names the revision that the pass brings to the cluster.
+func (f Facts) brings() string { return orElse(f.Build.Brings, f.Build.Revision) }
 
 // notObserved: what could not be read is unknown, and unknown is not gone.
 func notObserved(_ view, s Stale) *Hold {
@@ -203,6 +207,16 @@ func pruneDisabled(_ view, s Stale) *Hold {
 	}
 	return &Hold{Reason: v1.RetainedPruneDisabled, Message: s.Seen.DisabledBy,
 		Until: "its metadata no longer says " + s.Seen.DisabledBy}
+}
+
+// takenOver: going back undoes what the failed revision made, and nothing that was there before it: an object that it took over
+// from another Kustomization, or from a person, would be missed by everyone.
+func takenOver(f view, s Stale) *Hold {
+	if f.Aside == nil || !f.Aside.Wants.Has(s.ID) || !f.Aside.Since.IsZero() && !s.Seen.CreatedAt.Before(f.Aside.Since) {
+		return nil
+	}
+	return &Hold{Reason: v1.RetainedMovedElsewhere, Message: "it was there before " + f.Aside.Revision + ", which the source wants and which has it",
+		Until: "that revision or a later one is applied"}
 }
 
 // terminating: deletion was accepted before; it is not sent again.

@@ -41,6 +41,9 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.Culprits = nil
 	next.HealthySince = nil
 	next.Verified = same && prev.Verified
+	if !same || next.Began == nil {
+		next.Began = stamp(now)
+	}
 	return enter(next, v1.PhaseApplying, now)
 }
 

@@ -59,6 +59,7 @@ func drawStale(t *rapid.T, id object.ID) plan.Stale {
 		// An unknown one keeps traces that must not be believed.
 		s.Seen.OwnerName, s.Seen.OwnerNamespace = "shop", "flux-system"
 		s.Seen.UID, s.Seen.ResourceVersion = "uid-"+id.Name, "7"
+		s.Seen.CreatedAt = now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "age")) * time.Second)
 		if rarely(t, "annotated") {
 			s.Seen.When = rapid.SampledFrom([]v1.PruneWhen{v1.PruneImmediate, v1.PruneWhenHealthy, v1.PruneWhenUnused, v1.PruneConfirm, "immediate"}).Draw(t, "when")
 		}
@@ -113,6 +114,10 @@ func drawFacts(t *rapid.T) plan.Facts {
 		if rarely(t, "depends") {
 			f.DependsOn = []plan.Owner{owner("other1")}
 		}
+	}
+	if rarely(t, "aside") {
+		f.Aside = &plan.Aside{Revision: "v2", Since: rapid.SampledFrom([]time.Time{{}, now.Add(-time.Minute)}).Draw(t, "applied since"),
+			Wants: object.NewSet(rapid.SampledFrom(population).Draw(t, "wanted aside"))}
 	}
 	if rarely(t, "superseded") {
 		f.Build.Newest = rapid.SampledFrom([]string{"", "v3"}).Draw(t, "newest")
@@ -216,7 +221,12 @@ func asked(f plan.Facts, s plan.Stale) bool {
 	if isAwaited(f) {
 		return false
 	}
-	return f.Policy.Prune && seen && ours && willing && newest && meant && inTime(f, s) && !protectedNamespace(f, s) && !mayMove(f, s)
+	return f.Policy.Prune && seen && ours && willing && newest && meant && inTime(f, s) && !protectedNamespace(f, s) && !mayMove(f, s) && !wasThere(f, s)
+}
+
+// wasThere tells whether going back would delete what the revision that was passed over did not make.
+func wasThere(f plan.Facts, s plan.Stale) bool {
+	return f.Aside != nil && f.Aside.Wants.Has(s.ID) && (f.Aside.Since.IsZero() || s.Seen.CreatedAt.Before(f.Aside.Since))
 }
 
 // inTime tells whether the rollout is far enough.

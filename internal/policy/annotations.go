@@ -30,16 +30,3 @@ func UnknownAnnotations(ks *v1.Kustomization) []string {
 	slices.Sort(unknown)
 	return unknown
 }
-
-// UnsupportedAnnotations lists the annotations that stand for a field which this version can't honour, unless they say
-// what it does anyway.
-func UnsupportedAnnotations(ks *v1.Kustomization) []string {
-	var fields []string
-	for _, a := range v1.Annotations {
-		value, set := ks.GetAnnotations()[a.Key]
-		if set && a.Unsupported && value != a.Values {
-			fields = append(fields, a.Key+": "+value)
-		}
-	}
-	return fields
-}

@@ -34,6 +34,8 @@ type Policy struct {
 	Soak time.Duration
 	// References are rules for how custom resources name others.
 	References []usage.Rule
+	// Recovery is what follows a failed revision.
+	Recovery Recovery
 }
 
 // Defaults are what holds where neither spec nor annotations say something. The zero value leaves everything to what is
@@ -43,6 +45,8 @@ type Defaults struct {
 	Retain v1.RetainPolicy
 	Max    Limit
 	Soak   time.Duration
+	// OnFailure is Hold or Rollback.
+	OnFailure v1.OnFailure
 }
 
 // The values of the fields that have a fixed list of them.
@@ -67,6 +71,8 @@ func Resolve(ks *v1.Kustomization, defaults Defaults) (Policy, []error) {
 		Soak:   r.soak(spec.Soak, defaults.Soak),
 
 		References: r.references(spec.References),
+
+		Recovery: r.recovery(spec, defaults),
 	}
 	return p, r.problems
 }
@@ -80,6 +86,8 @@ func (d Defaults) Check() error {
 		return fmt.Errorf("retain is %q: want %s", d.Retain, list(retains))
 	case d.Soak < 0:
 		return fmt.Errorf("soak is %s: want %s", d.Soak, wantSoak)
+	case !slices.Contains(onFailures, d.OnFailure):
+		return fmt.Errorf("on-failure is %q: want %s", d.OnFailure, list(onFailures))
 	}
 	return nil
 }

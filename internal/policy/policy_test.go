@@ -187,12 +187,8 @@ func TestWhen(t *testing.T) {
 
 func TestAnnotationsOfAKustomization(t *testing.T) {
 	ks := &v1.Kustomization{}
-	ks.Annotations = map[string]string{"holdfast.dev/retian": "None", "holdfast.dev/a": "", v1.AnnotationRetain: "None", "example.com/x": "y",
-		v1.AnnotationOnFailure: "Rollback", v1.AnnotationKeepRevisions: "0"}
+	ks.Annotations = map[string]string{"holdfast.dev/retian": "None", "holdfast.dev/a": "", v1.AnnotationRetain: "None", "example.com/x": "y"}
 	if got := policy.UnknownAnnotations(ks); !slices.Equal(got, []string{"holdfast.dev/a", "holdfast.dev/retian"}) {
 		t.Errorf("unknown: %q", got)
-	}
-	if got := policy.UnsupportedAnnotations(ks); !slices.Equal(got, []string{"holdfast.dev/on-failure: Rollback"}) {
-		t.Errorf("unsupported: %q", got)
 	}
 }

@@ -27,7 +27,7 @@ func (p *pass) record(ctx context.Context) *outcome {
 		return nil // no rollout: what runs goes on running, and is what was healthy last
 	}
 	p.rollout = plan.Begin(p.rollout, plan.Want{
-		Revision:   p.revision(),
+		Revision:   p.target(),
 		Digest:     p.built.Digest,
 		Generation: p.ks.Generation,
 		Requested:  p.asked,
@@ -39,7 +39,7 @@ func (p *pass) record(ctx context.Context) *outcome {
 		return nil
 	}
 	p.acknowledge()
-	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.revision(), p.timeout()))
+	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.target(), p.timeout()))
 	if err := p.writeStatus(ctx); err != nil {
 		return p.lost(err)
 	}
@@ -101,11 +101,13 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
 		Objects: p.built.Objects,
 		Force:   p.ks.Spec.Force,
+		Back:    p.course.Back,
 		Fence:   p.fence,
 	})
 	if errors.Is(err, errOvertaken) {
 		return &outcome{state: stateProgressing, err: errOvertaken}
 	}
+	p.tellLeftAsIs(result.LeftAsIs)
 	if len(result.Changes) > 0 {
 		p.changed = true
 		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))
@@ -122,6 +124,16 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	p.mem.nextApply = p.now.Add(p.interval())
 	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
 	return nil
+}
+
+// maxLeft bounds what status lists of the objects that can't go back.
+const maxLeft = 10
+
+func (p *pass) tellLeftAsIs(left []execute.Left) {
+	p.rollout.LeftAsIs = nil
+	for _, l := range left[:min(len(left), maxLeft)] {
+		p.rollout.LeftAsIs = append(p.rollout.LeftAsIs, cut(l.String(), maxRetainedMessage))
+	}
 }
 
 // fence fails when the Kustomization is not the one any more that this pass recorded. A process that was stopped in the middle
@@ -172,7 +184,7 @@ func (p *pass) applyPending(pending []string) *outcome {
 			message: fmt.Sprintf("apply is not done after %s: %s", p.timeout(), text)}
 	}
 	return &outcome{state: stateProgressing, after: pendingLook,
-		message: fmt.Sprintf("Applying revision %s: %s", p.revision(), text)}
+		message: fmt.Sprintf("Applying revision %s: %s", p.target(), text)}
 }
 
 // markProgressing sets the conditions of a pass that is on its way.

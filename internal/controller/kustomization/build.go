@@ -30,6 +30,9 @@ func (p *pass) buildDesired(ctx context.Context) *outcome {
 		switch {
 		case out == nil:
 			p.mem.buildKey, p.mem.built, p.mem.builtAt, p.mem.fetchFailures = key, built, p.now, 0
+		case p.choosesStored():
+			p.buildFault = out
+			return nil
 		case !same || !out.busy:
 			return out
 		}

@@ -36,6 +36,10 @@ type memory struct {
 	// that they no longer do.
 	dependentsAt   time.Time
 	toldDependents bool
+	// stored is the stored revision that was read last.
+	stored *build.Result
+	// tooLarge is the digest of a build that can't be stored, and tooLargeText why.
+	tooLarge, tooLargeText string
 	// fetchFailures counts failed downloads in a row.
 	fetchFailures int
 }

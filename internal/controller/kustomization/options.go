@@ -37,6 +37,8 @@ type Options struct {
 	SourceHost string
 	// AdditiveReadyExpr asks of a dependency with a readyExpr to be ready as well (gate AdditiveCELDependencyCheck).
 	AdditiveReadyExpr bool
+	// NoRevisionStore stores no revisions, so that none can be brought back.
+	NoRevisionStore bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
 	// Defaults of the policy hold where a Kustomization says nothing.

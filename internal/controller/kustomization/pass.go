@@ -40,6 +40,14 @@ type pass struct {
 	changed bool
 	// refusals are the deletions that the API server did not accept in this pass.
 	refusals []string
+	// wanted is the build of the source while a stored revision takes its place in built.
+	wanted *build.Result
+	// course is the choice between the two.
+	course plan.Course
+	// buildFault is why the source could not be built, while a person's choice makes up for it.
+	buildFault *outcome
+	// noRollback says why a failed revision is not rolled back, and storeFault why one can't be stored.
+	noRollback, storeFault string
 	// healthText is what keeps the build from being healthy, in Flux's words.
 	healthText string
 }
@@ -80,7 +88,8 @@ type outcome struct {
 
 func (p *pass) run(ctx context.Context) outcome {
 	for _, s := range []step{
-		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.buildDesired, p.checkKinds, p.settle, p.record, p.makeWay, p.apply, p.verify, p.prune,
+		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.buildDesired, p.steer, p.checkKinds, p.settle, p.record, p.makeWay, p.apply,
+		p.verify, p.keepRevision, p.prune,
 	} {
 		if out := s(ctx); out != nil {
 			return *out
@@ -104,7 +113,13 @@ func (p *pass) timeout() time.Duration { return p.ks.Flux().GetTimeout() }
 func (p *pass) retryInterval() time.Duration { return p.ks.Flux().GetRetryInterval() }
 
 // judged tells whether the user asked for a verdict on health before Ready.
-func (p *pass) judged() bool { return p.ks.Spec.Wait || len(p.ks.Spec.HealthChecks) > 0 }
+// Where a failure is rolled back there has to be one, and so for a stored revision.
+func (p *pass) judged() bool { return p.waits() || len(p.ks.Spec.HealthChecks) > 0 || p.course.Back }
+
+// waits tells whether every object of the build counts for the verdict.
+func (p *pass) waits() bool {
+	return p.ks.Spec.Wait || len(p.ks.Spec.HealthChecks) == 0 && p.resolved().Recovery.OnFailure == v1.OnFailureRollback
+}
 
 // isAsked tells whether the annotation holds a request that status does not name as handled.
 func isAsked(ks *v1.Kustomization) bool {

@@ -77,6 +77,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		Applied:       applied,
 		Healthy:       p.rollout.Verified || p.emptyHeld(), // nothing is wanted, so nothing is unhealthy
 		SoakEnd:       p.soakEnd(),
+		Brings:        p.target(),
 		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
 	}
 	if len(p.toObserve(f)) == 0 {
@@ -115,6 +116,7 @@ func (p *pass) newest(offered *meta.Artifact) string {
 func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
 	f := plan.Facts{
 		Now:    p.now,
+		Aside:  p.aside(),
 		Owner:  plan.Owner{Name: p.ks.Name, Namespace: p.ks.Namespace, ControllerNamespace: p.OwnNamespace},
 		Policy: p.policy(),
 	}

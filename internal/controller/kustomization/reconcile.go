@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/revision"
 	"github.com/holdfast-gitops/holdfast/internal/telemetry"
 	"github.com/holdfast-gitops/holdfast/internal/trigger"
 )
@@ -37,6 +38,8 @@ type Reconciler struct {
 	// Observer and Executor are the only ways to managed objects.
 	Observer *observe.Observer
 	Executor *execute.Executor
+	// Revisions are the stored ones.
+	Revisions *revision.Store
 	// Trigger queues a Kustomization when something that it waits for changes; without it looks are periodic only.
 	Trigger *trigger.Watcher
 	// Now is the clock.
@@ -70,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return p.finalize(ctx)
 	case !controllerutil.ContainsFinalizer(ks, v1.Finalizer):
 		return r.addFinalizer(ctx, ks)
-	case ks.Spec.Suspend:
+	case ks.Spec.Suspend && !p.choosesStored():
 		return p.suspended(ctx)
 	}
 	return p.finish(ctx, p.run(ctx))

@@ -55,6 +55,9 @@ func (p *pass) source(ctx context.Context) (*sourcev1.GitRepository, error) {
 // checkDependencies makes sure that what this Kustomization depends on is ready, and at the same revision where both
 // follow one source.
 func (p *pass) checkDependencies(ctx context.Context) *outcome {
+	if p.choosesStored() {
+		return nil
+	}
 	for _, d := range p.ks.Spec.DependsOn {
 		key := client.ObjectKey{Namespace: d.Namespace, Name: d.Name}
 		if key.Namespace == "" {
@@ -113,10 +116,15 @@ func (p *pass) conditionsProblem(key client.ObjectKey, dep *v1.Kustomization) st
 		namespace = dep.Namespace
 	}
 	sameSource := ref.Kind == own.Kind && ref.Name == own.Name && namespace == p.sourceNamespace()
-	if sameSource && dep.Status.LastAppliedRevision != p.revision() {
+	if sameSource && !isPinned(dep) && dep.Status.LastAppliedRevision != p.revision() {
 		return fmt.Sprintf("dependency '%s' revision is not up to date", key)
 	}
 	return ""
+}
+
+// isPinned tells whether a person chose what a Kustomization runs. Whoever depends on it goes on with that.
+func isPinned(ks *v1.Kustomization) bool {
+	return ks.Status.Rollout != nil && ks.Status.Rollout.Pin != nil
 }
 
 // waiting ends the pass until something that this Kustomization can't change is there.

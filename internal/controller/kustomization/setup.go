@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
+	"github.com/holdfast-gitops/holdfast/internal/revision"
 	"github.com/holdfast-gitops/holdfast/internal/trigger"
 )
 
@@ -100,6 +101,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Build:     build.Build,
 		Observer:  &observe.Observer{Reader: direct, Mapper: mgr.GetRESTMapper(), Discovery: disco},
 		Executor:  &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds},
+		Revisions: &revision.Store{Client: direct},
 		Trigger:   trigger.New(metadataClient, trigger.Options{}),
 		Now:       time.Now,
 	}, nil

@@ -8,13 +8,12 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
-	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // checkSpec refuses what this version can't do. A field that is ignored in silence is worse than one that is refused:
 // the user would believe it works.
 func (p *pass) checkSpec(context.Context) *outcome {
-	if fields := append(unsupported(p.ks.Spec), policy.UnsupportedAnnotations(p.ks)...); len(fields) > 0 {
+	if fields := unsupported(p.ks.Spec); len(fields) > 0 {
 		return &outcome{
 			state:  stateStalled,
 			reason: v1.ReasonFieldNotSupported,
@@ -52,26 +51,6 @@ func unsupported(spec v1.KustomizationSpec) []string {
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
 		{"spec.ignore", len(spec.Ignore) > 0},
 		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},
-	} {
-		if f.set {
-			fields = append(fields, f.name)
-		}
-	}
-	return append(fields, unsupportedRollout(spec.Rollout)...)
-}
-
-func unsupportedRollout(r *v1.RolloutPolicy) []string {
-	if r == nil {
-		return nil
-	}
-	var fields []string
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"spec.rollout.onFailure: Rollback", r.OnFailure == "Rollback"},
-		{"spec.rollout.keepRevisions", r.KeepRevisions != nil && *r.KeepRevisions > 0},
-		{"spec.rollout.rollbackOn: Any", r.RollbackOn == "Any"},
 	} {
 		if f.set {
 			fields = append(fields, f.name)

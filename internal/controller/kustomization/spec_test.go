@@ -25,7 +25,7 @@ var supported = map[string][]string{
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace", "readyExpr"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
-	"RolloutPolicy":                 {"maxPrune", "prune", "pruneOrder", "references", "retain", "soak"},
+	"RolloutPolicy":                 {"keepRevisions", "maxPrune", "onFailure", "prune", "pruneOrder", "references", "retain", "rollbackOn", "soak"},
 }
 
 // refused sets, for each field that does not work yet, a value that has to be refused, and says by which name.
@@ -40,15 +40,6 @@ var refused = map[string]map[string]struct {
 		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
 		"ignore":             {func(s *v1.KustomizationSpec) { s.Ignore = []fluxv1.IgnoreRule{{}} }, "spec.ignore"},
 	},
-	"RolloutPolicy": {
-		"onFailure":     {rollout(v1.RolloutPolicy{OnFailure: "Rollback"}), "spec.rollout.onFailure: Rollback"},
-		"keepRevisions": {rollout(v1.RolloutPolicy{KeepRevisions: new(int32(1))}), "spec.rollout.keepRevisions"},
-		"rollbackOn":    {rollout(v1.RolloutPolicy{RollbackOn: "Any"}), "spec.rollout.rollbackOn: Any"},
-	},
-}
-
-func rollout(r v1.RolloutPolicy) func(*v1.KustomizationSpec) {
-	return func(s *v1.KustomizationSpec) { s.Rollout = &r }
 }
 
 // Every field of the API either works or is refused by name. A new one makes this fail.
@@ -117,9 +108,6 @@ func TestCheckSpec(t *testing.T) {
 		"an annotation that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{"holdfast.dev/retian": "None"} },
 			wantReason:  "InvalidPolicy",
 			wantMessage: "there is no annotation holdfast.dev/retian; nothing is applied or pruned until it is corrected"},
-		"an annotation for a field that does not work yet": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationOnFailure: "Rollback"} },
-			wantReason:  "FieldNotSupported",
-			wantMessage: "holdfast.dev/on-failure: Rollback: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
 		"another namespace": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace = "other" }},
 		"another namespace, forbidden": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace, p.NoCrossNamespaceRefs = "other", true },
 			wantReason: "AccessDenied", wantMessage: "can't access 'GitRepository/other/repo', cross-namespace references have been blocked"},

@@ -54,14 +54,16 @@ var errStockCRD = errors.New("the served Kustomization CRD has no status.rollout
 
 // verdict is the outcome of a pass that came to the end of its steps.
 func (p *pass) verdict() outcome {
-	rev := p.revision()
+	rev := p.target()
 	switch {
+	case p.course.Back:
+		return p.backVerdict()
 	case p.rollout.Phase == v1.PhaseVerifying && p.judged():
 		return outcome{state: stateProgressing,
 			message: fmt.Sprintf("Running health checks for revision %s with a timeout of %s", rev, p.timeout())}
 	case p.rollout.Phase == v1.PhaseHeld && p.judged():
-		return outcome{state: stateFailed, reason: fluxmeta.HealthCheckFailedReason, after: p.retryInterval(),
-			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText) + p.held()}
+		return outcome{state: stateFailed, reason: fluxmeta.HealthCheckFailedReason, after: p.afterFailure(),
+			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText) + p.whatNext()}
 	case len(p.refusals) > 0:
 		return outcome{state: stateFailed, reason: fluxmeta.PruneFailedReason, after: p.retryInterval(),
 			message: "delete failed, errors: " + strings.Join(p.refusals, "; ")}
@@ -71,6 +73,25 @@ func (p *pass) verdict() outcome {
 				"To empty it on purpose add a kustomization.yaml with `resources: []`", pathOf(p.ks), p.artifact.Digest, p.inventory.Len())}
 	}
 	return outcome{state: stateReady, message: "Applied revision: " + rev + p.kept() + p.soaking(), after: p.untilNextApply()}
+}
+
+// whatNext says what follows a failed revision.
+func (p *pass) whatNext() string {
+	switch {
+	case p.goesBack():
+		return "; going back to " + p.rollout.LastHealthy.Revision
+	case p.noRollback != "":
+		return "; not rolled back, since " + p.noRollback + p.held()
+	}
+	return p.held()
+}
+
+// afterFailure is the time to the next pass: at once when it goes back.
+func (p *pass) afterFailure() time.Duration {
+	if p.goesBack() {
+		return time.Millisecond
+	}
+	return p.retryInterval()
 }
 
 func (p *pass) untilNextApply() time.Duration {
@@ -139,6 +160,7 @@ func (p *pass) report(out outcome) {
 		p.reportRetained()
 	}
 	p.reportHealthy()
+	p.reportCourse(out)
 	switch out.state {
 	case stateReady:
 		p.reportReady(out)
@@ -164,7 +186,7 @@ func (p *pass) reportReady(out outcome) {
 	conditions.Delete(p.ks, fluxmeta.StalledCondition)
 	conditions.MarkTrue(p.ks, fluxmeta.ReadyCondition, fluxmeta.ReconciliationSucceededReason, "%s", bounded(out.message))
 	p.ks.Status.ObservedGeneration = p.ks.Generation
-	p.ks.Status.LastAppliedRevision = p.revision()
+	p.ks.Status.LastAppliedRevision = p.target()
 	p.ks.Status.LastAppliedOriginRevision = p.originRevision()
 }
 
@@ -181,7 +203,7 @@ func (p *pass) reportHealthy() {
 		conditions.Delete(p.ks, healthyCondition)
 	case p.rollout.Phase == v1.PhaseVerifying:
 		conditions.MarkUnknown(p.ks, healthyCondition, fluxmeta.ProgressingReason,
-			"Running health checks for revision %s with a timeout of %s", p.revision(), p.timeout())
+			"Running health checks for revision %s with a timeout of %s", p.target(), p.timeout())
 	case p.rollout.Phase == v1.PhaseHeld:
 		conditions.MarkFalse(p.ks, healthyCondition, fluxmeta.HealthCheckFailedReason, "%s", bounded(p.healthText))
 	case p.rollout.Phase == v1.PhaseHealthy && (!p.saidHealthy() || p.changedByNewRevision()):
@@ -193,7 +215,7 @@ func (p *pass) reportHealthy() {
 
 // changedByNewRevision tells whether a revision that is new wrote something.
 func (p *pass) changedByNewRevision() bool {
-	return p.changed && p.start.Status.LastAppliedRevision != p.revision()
+	return p.changed && p.start.Status.LastAppliedRevision != p.target()
 }
 
 // saidHealthy tells whether the condition says so already, of this generation of the spec.
@@ -303,10 +325,10 @@ func (p *pass) reportHistory(out outcome) {
 	}
 	latest := p.ks.Status.History.Latest()
 	if latest != nil && latest.Digest == p.built.Digest && latest.LastReconciledStatus == status &&
-		latest.Metadata["revision"] == p.revision() && !p.asked {
+		latest.Metadata["revision"] == p.target() && !p.asked {
 		return // nothing new: an idle interval writes no status
 	}
-	metadata := map[string]string{"revision": p.revision()}
+	metadata := map[string]string{"revision": p.target()}
 	if origin := p.originRevision(); origin != "" {
 		metadata["originRevision"] = origin
 	}

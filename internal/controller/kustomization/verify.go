@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/health"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
@@ -37,6 +38,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 		p.healthText = overall.StalledText()
 	}
 	p.tellCulprits(culprits(overall))
+	p.considerGoingBack(ctx, overall)
 	return nil
 }
 
@@ -83,13 +85,13 @@ func verdictOf(s health.Status) plan.Verdict {
 // checks are the objects whose health makes the verdict: all of the build with spec.wait, else those listed, else, in
 // the background, the workloads of the build.
 func (p *pass) checks() []observe.Check {
-	if !p.ks.Spec.Wait && len(p.ks.Spec.HealthChecks) > 0 {
+	if !p.waits() && len(p.ks.Spec.HealthChecks) > 0 {
 		return p.listedChecks()
 	}
 	var checks []observe.Check
 	for _, obj := range p.built.Objects {
 		id := object.IDOf(obj)
-		if p.isSelf(id) || observe.IsSkipped(obj) || (!p.ks.Spec.Wait && !health.IsWorkload(id)) {
+		if p.isSelf(id) || observe.IsSkipped(obj) || (!p.waits() && !health.IsWorkload(id)) || p.course.Back && execute.RunsOnce(id) {
 			continue
 		}
 		checks = append(checks, observe.Check{ID: id, Version: obj.GroupVersionKind().Version, Desired: obj})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -204,8 +205,8 @@ func (c *Client) List(_ context.Context, list client.ObjectList, opts ...client.
 		return err
 	}
 	o := (&client.ListOptions{}).ApplyOptions(opts)
-	if o.LabelSelector != nil || o.FieldSelector != nil {
-		return errors.New("the model lists without selectors")
+	if o.FieldSelector != nil {
+		return errors.New("the model lists without field selectors")
 	}
 	r := Request{Verb: List, ID: idFor(gvk, o.Namespace, ""), Continue: o.Continue != ""}
 	return c.do(r, func() error {
@@ -222,7 +223,8 @@ func (c *Client) page(gvk schema.GroupVersionKind, o *client.ListOptions, list c
 	if o.Continue == "" {
 		if all := s.objects[gvk.GroupKind()]; all != nil {
 			for _, e := range all.sorted {
-				if o.Namespace == "" || e.obj.GetNamespace() == o.Namespace {
+				if (o.Namespace == "" || e.obj.GetNamespace() == o.Namespace) &&
+					(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(e.obj.GetLabels()))) {
 					rest = append(rest, e)
 				}
 			}

@@ -1,0 +1,151 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-gitops/holdfast/internal/blame"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// Evidence reads what a workload that is not healthy has to say for itself: the pods of its newest template, and the refusal
+// that its controller met.
+func (o *Observer) Evidence(ctx context.Context, id object.ID) (blame.Evidence, error) {
+	e := blame.Evidence{ID: id}
+	key := client.ObjectKey{Namespace: id.Namespace, Name: id.Name}
+	var err error
+	switch id.GroupKind().String() {
+	case "Deployment.apps":
+		err = o.deploymentEvidence(ctx, key, &e)
+	case "StatefulSet.apps":
+		set := &appsv1.StatefulSet{}
+		if err = o.Reader.Get(ctx, key, set); err == nil {
+			err = o.podsOf(ctx, set, set.Spec.Selector, map[string]string{appsv1.ControllerRevisionHashLabelKey: set.Status.UpdateRevision}, &e)
+		}
+	case "DaemonSet.apps":
+		set := &appsv1.DaemonSet{}
+		if err = o.Reader.Get(ctx, key, set); err == nil {
+			newest := strconv.FormatInt(templateGeneration(set), 10)
+			err = o.podsOf(ctx, set, set.Spec.Selector, map[string]string{"pod-template-generation": newest}, &e)
+		}
+	case "ReplicaSet.apps":
+		set := &appsv1.ReplicaSet{}
+		if err = o.Reader.Get(ctx, key, set); err == nil {
+			e.Refusal = refusalOf(set.Status.Conditions)
+			err = o.podsOf(ctx, set, set.Spec.Selector, nil, &e)
+		}
+	case "Job.batch":
+		job := &batchv1.Job{}
+		if err = o.Reader.Get(ctx, key, job); err == nil {
+			e.Failed = hasFailed(job)
+			err = o.podsOf(ctx, job, job.Spec.Selector, nil, &e)
+		}
+	case "Pod":
+		pod := corev1.Pod{}
+		if err = o.Reader.Get(ctx, key, &pod); err == nil {
+			e.Pods = []corev1.Pod{pod}
+		}
+	}
+	if err != nil {
+		return e, fmt.Errorf("find out what is wrong with %s: %w", id, err)
+	}
+	return e, nil
+}
+
+// deploymentEvidence looks at the newest ReplicaSet: the pods of older ones are of another revision.
+func (o *Observer) deploymentEvidence(ctx context.Context, key client.ObjectKey, e *blame.Evidence) error {
+	deployment := &appsv1.Deployment{}
+	if err := o.Reader.Get(ctx, key, deployment); err != nil {
+		return err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	sets := &appsv1.ReplicaSetList{}
+	if err := o.Reader.List(ctx, sets, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return err
+	}
+	var newest *appsv1.ReplicaSet
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if metav1.IsControlledBy(set, deployment) && (newest == nil || revisionOf(set) > revisionOf(newest)) {
+			newest = set
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	e.Refusal = refusalOf(newest.Status.Conditions)
+	return o.podsOf(ctx, newest, newest.Spec.Selector, nil, e)
+}
+
+func revisionOf(set *appsv1.ReplicaSet) int64 {
+	n, _ := strconv.ParseInt(set.Annotations["deployment.kubernetes.io/revision"], 10, 64) // zero, the oldest, if it has none
+	return n
+}
+
+func refusalOf(conditions []appsv1.ReplicaSetCondition) string {
+	for _, c := range conditions {
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func templateGeneration(set *appsv1.DaemonSet) int64 {
+	n, err := strconv.ParseInt(set.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	if err != nil {
+		return set.Generation
+	}
+	return n
+}
+
+func hasFailed(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// podsOf adds the pods that an owner controls and that carry the labels.
+func (o *Observer) podsOf(ctx context.Context, owner metav1.Object, selector *metav1.LabelSelector, labels map[string]string, e *blame.Evidence) error {
+	matching, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return err
+	}
+	pods := &corev1.PodList{}
+	for {
+		opts := &client.ListOptions{Namespace: owner.GetNamespace(), LabelSelector: matching, Limit: listPage, Continue: pods.Continue}
+		if err := o.Reader.List(ctx, pods, opts); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if metav1.IsControlledBy(&pod, owner) && hasLabels(pod.Labels, labels) {
+				e.Pods = append(e.Pods, pod)
+			}
+		}
+		if pods.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func hasLabels(labels, want map[string]string) bool {
+	for k, v := range want {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
