@@ -79,7 +79,7 @@ func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, inter
 	case meta.IsNoMatchError(err), isUnserved(err):
 		return o.unservedKind(id.GroupKind(), now, interval)
 	case err != nil:
-		return plan.Observation{Why: err.Error()}
+		return plan.Observation{Why: unread(mapping.GroupVersionKind.GroupVersion(), err)}
 	case obj.GetNamespace() != id.Namespace || obj.GetName() != id.Name || obj.GroupVersionKind().GroupKind() != id.GroupKind():
 		// What is seen here proves what may be deleted; of another object it would prove the wrong thing.
 		return plan.Observation{Why: fmt.Sprintf("asked for %s, the API server answered with %s",
@@ -87,6 +87,15 @@ func (o *Observer) Stale(ctx context.Context, id object.ID, now time.Time, inter
 	}
 	o.noteServed(id.GroupKind())
 	return observation(obj)
+}
+
+// unread says why an object of an API could not be read. An aggregated API that is down says no more than that, not even which
+// it is.
+func unread(gv schema.GroupVersion, err error) string {
+	if apierrors.IsServiceUnavailable(err) && gv.Group != "" {
+		return fmt.Sprintf("%s does not answer: %v; `kubectl get apiservice %s.%s` tells who serves it", gv, err, gv.Version, gv.Group)
+	}
+	return err.Error()
 }
 
 // noteServed ends the time over which a kind was unserved: the next time begins anew.

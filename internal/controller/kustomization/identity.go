@@ -2,7 +2,6 @@ package kustomization
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -31,12 +30,7 @@ func recordable(objects []*unstructured.Unstructured) error {
 
 // settle gives the objects the identities that they have on the API server, before anything of them is recorded.
 func (p *pass) settle(context.Context) *outcome {
-	err := scope.Settle(p.built.Objects, p.Mapper)
-	var unknown *scope.UnknownError
-	switch {
-	case errors.As(err, &unknown):
-		return &outcome{state: stateFailed, reason: meta.ReconciliationFailedReason, message: err.Error(), err: err, quiet: true}
-	case err != nil:
+	if err := scope.Settle(p.built.Objects, p.Mapper); err != nil {
 		return p.failed(meta.ReconciliationFailedReason, err)
 	}
 	return nil

@@ -74,15 +74,16 @@ func orDuration(d, otherwise time.Duration) time.Duration {
 }
 
 func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	direct, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make a client for managed objects: %w", err)
-	}
 	disco, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("make a discovery client: %w", err)
+	}
+	mapper := observe.NewMapper(mgr.GetRESTMapper(), disco)
+	direct, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for managed objects: %w", err)
 	}
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -96,10 +97,10 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Options:   o,
 		Client:    mgr.GetClient(),
 		Reader:    direct,
-		Mapper:    mgr.GetRESTMapper(),
+		Mapper:    mapper,
 		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost}),
 		Build:     build.Build,
-		Observer:  &observe.Observer{Reader: direct, Mapper: mgr.GetRESTMapper(), Discovery: disco},
+		Observer:  &observe.Observer{Reader: direct, Mapper: mapper, Discovery: disco},
 		Executor:  &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds},
 		Revisions: &revision.Store{Client: direct},
 		Trigger:   trigger.New(metadataClient, trigger.Options{}),
