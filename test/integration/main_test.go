@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 func runTests(m *testing.M) (code int, err error) {
 	setLog(os.Getenv(logLevelVariable))
 	ctx := context.Background()
-	env, err = cluster.Start(ctx, cluster.Options{})
+	env, err = cluster.Start(ctx, clusterOptions())
 	if err != nil {
 		return 0, err
 	}

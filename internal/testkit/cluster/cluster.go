@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -33,6 +35,10 @@ var ErrNoBinary = errors.New("the embedded Kubernetes is not built: run `make bi
 type Options struct {
 	// Timeout bounds the start; two minutes when zero.
 	Timeout time.Duration
+	// Own starts a new cluster even where KubeconfigVariable names one, for tests that break it.
+	Own bool
+	// Args are more arguments of `devcluster up`.
+	Args []string
 }
 
 // Cluster is a running Kubernetes.
@@ -51,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Minute
 	}
-	if kubeconfig := os.Getenv(KubeconfigVariable); kubeconfig != "" {
+	if kubeconfig := os.Getenv(KubeconfigVariable); kubeconfig != "" && !o.Own {
 		return connect(&Cluster{Kubeconfig: kubeconfig})
 	}
 	binary, err := find()
@@ -63,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("make a directory for the cluster: %w", err)
 	}
 	c := &Cluster{Kubeconfig: filepath.Join(dir, "kubeconfig"), dir: dir}
-	c.process, err = launch(ctx, binary, dir, o.Timeout)
+	c.process, err = launch(ctx, binary, dir, o)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -72,6 +78,19 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return connected, nil
+}
+
+// PID is the process id of a component of a cluster that Start has started, such as "apiserver" or "etcd".
+func (c *Cluster) PID(component string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(c.dir, component+".pid"))
+	if err != nil {
+		return 0, fmt.Errorf("find the process of %s: %w", component, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return 0, fmt.Errorf("find the process of %s: %w", component, err)
+	}
+	return pid, nil
 }
 
 // Stop ends the cluster and removes its data. A cluster that was up before Start is left alone.

@@ -34,12 +34,12 @@ type process struct {
 }
 
 // launch starts devcluster and waits for its line.
-func launch(ctx context.Context, binary, dir string, timeout time.Duration) (*process, error) {
+func launch(ctx context.Context, binary, dir string, o Options) (*process, error) {
 	log, err := os.Create(filepath.Join(dir, "devcluster.log"))
 	if err != nil {
 		return nil, fmt.Errorf("make the log of the cluster: %w", err)
 	}
-	command := exec.Command(binary, "up", "--dir", dir)
+	command := exec.Command(binary, append([]string{"up", "--dir", dir}, o.Args...)...)
 	command.Stderr = log
 	output, err := command.StdoutPipe()
 	if err != nil {
@@ -51,7 +51,7 @@ func launch(ctx context.Context, binary, dir string, timeout time.Duration) (*pr
 	p := &process{command: command, log: log, exited: make(chan struct{})}
 	ready := make(chan struct{})
 	go p.follow(output, ready)
-	return p, p.awaitReady(ctx, ready, timeout)
+	return p, p.awaitReady(ctx, ready, o.Timeout)
 }
 
 // follow reads the output until it ends, then reaps the child. The pipe must be drained before Wait is called.
