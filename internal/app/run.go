@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/fluxcd/cli-utils/pkg/flowcontrol"
-	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/fluxcd/pkg/runtime/pprof"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/holdfast-gitops/holdfast/internal/controller/gitrepository"
 	"github.com/holdfast-gitops/holdfast/internal/controller/kustomization"
+	"github.com/holdfast-gitops/holdfast/internal/notify"
 )
 
 // Names that Flux's controllers go by: events, lease and log lines carry them, and other software reads them.
@@ -129,7 +129,7 @@ func setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("add the readiness check: %w", err)
 	}
 	if slices.Contains(o.Controllers, ControllerSource) {
-		recorder, err := events.NewRecorder(mgr, ctrl.Log, o.EventsAddr, sourceComponent)
+		recorder, err := notify.New(mgr, o.EventsAddr, sourceComponent)
 		if err != nil {
 			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
 		}
@@ -139,7 +139,7 @@ func setup(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	if slices.Contains(o.Controllers, ControllerKustomization) {
-		recorder, err := events.NewRecorder(mgr, ctrl.Log, o.EventsAddr, kustomizeComponent)
+		recorder, err := notify.New(mgr, o.EventsAddr, kustomizeComponent)
 		if err != nil {
 			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
 		}
