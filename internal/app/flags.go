@@ -14,6 +14,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -43,6 +44,7 @@ type Flags struct {
 	requeueDependency                    time.Duration
 	noRemoteBases                        bool
 	noRevisionStore                      bool
+	substituteWholeText                  bool
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -111,6 +113,9 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 		"Store no healthy revisions in Secrets, so that none can be brought back.")
 	fs.BoolVar(&f.noRemoteBases, "no-remote-bases", false,
 		"Refuse kustomize resources and bases that are not in the artifact.")
+	fs.BoolVar(&f.substituteWholeText, "substitute-whole-text", false,
+		"Under spec.postBuild, treat every '$$' and '${' as Flux does: '$$' becomes '$', and a '${' that begins no valid "+
+			"expression fails the build. Otherwise text that is no expression of a valid variable name stays as it is.")
 }
 
 func (s *storageFlags) bind(fs *pflag.FlagSet) {
@@ -161,6 +166,10 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 		Source:             f.source(),
 	}
 	options.Kustomization.Defaults = defaults
+	options.Kustomization.WatchConfigs, err = f.watchConfigs()
+	if err != nil {
+		return Options{}, err
+	}
 	return options, nil
 }
 
@@ -178,9 +187,23 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		OwnNamespace:             namespace,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		SourceHost:               sourceHost,
-		NoFailFast:               f.gates[gateNoFailFast],
-		AdditiveReadyExpr:        f.gates[gateAdditiveReadyExpr],
+		NoFailFast:               f.gate(gateNoFailFast),
+		AdditiveReadyExpr:        f.gate(gateAdditiveReadyExpr),
+		LenientSubstitution:      !f.gate(gateStrict),
+		SubstituteWholeText:      f.substituteWholeText,
 	}
+}
+
+// watchConfigs selects the ConfigMaps and Secrets to watch, nil for none. As in Flux an empty selector selects all.
+func (f *Flags) watchConfigs() (labels.Selector, error) {
+	if f.gate(gateNoConfigWatchers) {
+		return nil, nil
+	}
+	selector, err := labels.Parse(f.watch.ConfigsLabelSelector)
+	if err != nil {
+		return nil, usageErrorf("--watch-configs-label-selector %q is no label selector: %w", f.watch.ConfigsLabelSelector, err)
+	}
+	return selector, nil
 }
 
 func (f *Flags) source() gitrepository.Options {

@@ -64,7 +64,8 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"default-on-failure":  "Hold",
 		"no-revision-store":   "false",
 
-		"controllers": "[source,kustomization]",
+		"controllers":           "[source,kustomization]",
+		"substitute-whole-text": "false",
 	}
 	var f Flags
 	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -109,14 +110,14 @@ func TestFeatureGates(t *testing.T) {
 		"CacheSecretsAndConfigMaps":      {off: accepted, on: refused},
 		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
 		"DirectSourceFetch":              {off: accepted, on: refused},
-		"DisableConfigWatchers":          {off: accepted, on: refused},
+		"DisableConfigWatchers":          {off: accepted, on: accepted},
 		"DisableFailFastBehavior":        {off: accepted, on: accepted},
 		"DisableStatusPollerCache":       {off: accepted, on: accepted},
 		"ExternalArtifact":               {off: accepted, on: refused},
 		"GroupChangeLog":                 {off: accepted, on: refused},
 		"MigrateAPIVersion":              {off: accepted, on: refused},
 		"ObjectLevelWorkloadIdentity":    {off: accepted, on: refused},
-		"StrictPostBuildSubstitutions":   {off: refused, on: accepted},
+		"StrictPostBuildSubstitutions":   {off: accepted, on: accepted},
 		"NoSuchGate":                     {off: refused, on: refused},
 	}
 	for name := range gates {
@@ -148,7 +149,7 @@ func TestRefusedFlags(t *testing.T) {
 		"sops-age-secret":                    "--sops-age-secret=age",
 		"sops-vault-configmap":               "--sops-vault-configmap=vault",
 		"watch-label-selector":               "--watch-label-selector=shard=1",
-		"watch-configs-label-selector":       "--watch-configs-label-selector=a=b",
+		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
 		"controllers":                        "--controllers=helm",
 		"interval-jitter-percentage":         "--interval-jitter-percentage=100",
 		"concurrent":                         "--concurrent=0",
@@ -186,7 +187,8 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"--storage-path=/data", "--storage-addr=:9000", "--storage-adv-addr=holdfast.team-a.svc",
 		"--artifact-retention-ttl=3m", "--artifact-retention-records=9", "--watch-all-namespaces=false",
 		"--events-addr=http://events", "--metrics-addr=:1", "--health-addr=:2", "--kube-api-qps=1.5", "--kube-api-burst=6",
-		"--enable-leader-election", "--controllers=kustomization", "--feature-gates=DisableFailFastBehavior=true")
+		"--enable-leader-election", "--controllers=kustomization", "--feature-gates=DisableFailFastBehavior=true,StrictPostBuildSubstitutions=false",
+		"--substitute-whole-text", "--watch-configs-label-selector=a=b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,6 +205,8 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"cross-namespace":   k.NoCrossNamespaceRefs,
 		"remote bases":      k.NoRemoteBases,
 		"fail fast":         k.NoFailFast,
+		"substitution":      k.LenientSubstitution && k.SubstituteWholeText,            // P235
+		"watched configs":   k.WatchConfigs != nil && k.WatchConfigs.String() == "a=b", // P222
 		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
 		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
 		"source host":       k.SourceHost == "localhost:8090",
@@ -217,6 +221,22 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		if !ok {
 			t.Errorf("%s did not reach the settings: %+v", what, o)
 		}
+	}
+}
+
+// P222, P228, P235: what is watched and how variables are replaced without flags, and what the gates change.
+func TestConfigWatchersAndStrictness(t *testing.T) {
+	o, err := resolve(t, nil)
+	if k := o.Kustomization; err != nil || k.WatchConfigs.String() != "reconcile.fluxcd.io/watch=Enabled" || k.LenientSubstitution {
+		t.Errorf("%+v, %v", k, err)
+	}
+	o, err = resolve(t, nil, "--watch-configs-label-selector=")
+	if k := o.Kustomization; err != nil || k.WatchConfigs == nil || !k.WatchConfigs.Empty() {
+		t.Errorf("an empty selector does not select all: %+v, %v", k.WatchConfigs, err)
+	}
+	o, err = resolve(t, nil, "--feature-gates=DisableConfigWatchers=true")
+	if err != nil || o.Kustomization.WatchConfigs != nil {
+		t.Errorf("%v, %v", o.Kustomization.WatchConfigs, err)
 	}
 }
 

@@ -25,6 +25,8 @@ type gate struct {
 const (
 	gateNoFailFast        = "DisableFailFastBehavior"
 	gateAdditiveReadyExpr = "AdditiveCELDependencyCheck"
+	gateNoConfigWatchers  = "DisableConfigWatchers"
+	gateStrict            = "StrictPostBuildSubstitutions"
 )
 
 // gates are Flux's feature gates. Those that are not free can only have their default.
@@ -33,14 +35,14 @@ var gates = map[string]gate{
 	"CacheSecretsAndConfigMaps":      {standard: false, note: "leave it off: Secrets and ConfigMaps are always read from the API server"},
 	"CancelHealthCheckOnNewRevision": {standard: false, free: true, note: "a new revision always interrupts the health check of the old one"},
 	"DirectSourceFetch":              {standard: false, note: "leave it off: sources are read through the cache"},
-	"DisableConfigWatchers":          {standard: false, note: "leave it off: it can't be chosen yet"},
+	gateNoConfigWatchers:             {standard: false, free: true, note: "when on, a change of a labelled ConfigMap or Secret waits for the next interval"},
 	gateNoFailFast:                   {standard: false, free: true, note: "when on, a failed object does not end the health check, its timeout does"},
 	"DisableStatusPollerCache":       {standard: true, free: true, note: "health is read from the API server, there is no poller"},
 	"ExternalArtifact":               {standard: false, note: "leave it off: sources of this kind are not supported yet"},
 	"GroupChangeLog":                 {standard: false, note: "leave it off: changes are logged per object"},
 	"MigrateAPIVersion":              {standard: false, note: "leave it off: managed fields are not migrated yet"},
 	"ObjectLevelWorkloadIdentity":    {standard: false, note: "leave it off: workload identity is not supported yet"},
-	"StrictPostBuildSubstitutions":   {standard: true, note: "leave it on: a variable without value or default fails the build"},
+	gateStrict:                       {standard: true, free: true, note: "on, a variable with neither value nor default fails the build; off, it is empty"},
 }
 
 // gateNames returns the names of all gates, sorted.
@@ -60,6 +62,14 @@ func (f *Flags) bindGates(fs *pflag.FlagSet) {
 	fs.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates",
 		"Flux's feature gates, as 'Name=bool,Name=bool'. Accepted with any value: "+strings.Join(free, ", ")+
 			". Accepted with their default only: "+strings.Join(fixed, ", ")+".")
+}
+
+// gate returns the value of a gate.
+func (f *Flags) gate(name string) bool {
+	if value, ok := f.gates[name]; ok {
+		return value
+	}
+	return gates[name].standard
 }
 
 // refuseGates refuses unknown gates, as Flux does, and values that holdfast can't honour.

@@ -21,7 +21,6 @@ var refusedFlags = map[string]string{
 	"sops-age-secret":                    "leave it out: decryption is not supported yet",
 	"sops-vault-configmap":               "leave it out: decryption is not supported yet",
 	"watch-label-selector":               "leave it out: one process serves all objects, sharding is not supported yet",
-	"watch-configs-label-selector":       "leave it out: the label can't be chosen yet",
 }
 
 // bindRefused adds the flags of Flux that no other set of flags has.

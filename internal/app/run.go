@@ -114,6 +114,11 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			SkipNameValidation: ptr.To(o.SkipNameValidation),
 		},
 	}
+	if selector := o.Kustomization.WatchConfigs; selector != nil {
+		options.Cache.ByObject = map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}: {Label: selector}, &corev1.Secret{}: {Label: selector},
+		}
+	}
 	if !o.WatchAllNamespaces {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}

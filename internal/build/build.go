@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 )
 
 // Options are the settings of the controller that shape a build.
@@ -25,9 +26,11 @@ type Options struct {
 	// git, and what a remote base refers to in turn is not looked at before: a process that runs builds of others
 	// should set GIT_ALLOW_PROTOCOL to AllowedGitProtocols, so that git clones nothing from its disk.
 	NoRemoteBases bool
-	// Remote takes over a build that fetches something, such as by an Isolation. Without it such a build waits for the network
-	// in this process, without a limit, and all others wait with it.
-	Remote func() (Result, error)
+	// Remote takes over the rendering of a build that fetches something, such as by an Isolation. Without it such a build waits
+	// for the network in this process, without a limit, and all others wait with it.
+	Remote func() (Rendered, error)
+	// Substitution is done when it is not nil.
+	Substitution *Substitution
 }
 
 // Emptiness says why a build has no objects, which decides whether everything may be pruned.
@@ -52,28 +55,60 @@ type Result struct {
 	Empty Emptiness
 	// Remote says that something was fetched, so that the same artifact may render to something else next time.
 	Remote bool
+	// InPlace are objects with a hash in their name that variables change under that name.
+	InPlace []object.ID
+}
+
+// Rendered is what kustomize makes of an artifact, before variables are replaced.
+type Rendered struct {
+	// Objects in the order of the build.
+	Objects []*unstructured.Unstructured
+	// Empty says why there are no objects.
+	Empty Emptiness
+	// Remote says that something was fetched.
+	Remote bool
 }
 
 // Build renders the Kustomization from the artifact that is unpacked at root. Nothing is written there, and nothing
 // outside is read.
 //
-// Errors are *PathNotFound, *OutsideError, *UnsupportedError, *ObjectError, *DuplicateError, or *Error for whatever else
-// kustomize has to say. No text names a path of the disk.
+// Errors are *PathNotFound, *OutsideError, *UnsupportedError, *ObjectError, *DuplicateError, *SubstitutionError, or *Error for
+// whatever else kustomize has to say. No text names a path of the disk.
 func Build(root string, ks *v1.Kustomization, opts Options) (Result, error) {
-	resolved, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return Result{}, scrubbed("open artifact: ", err, root)
-	}
-	dir, err := directory(resolved, ks.Spec.Path)
+	b, err := newBuilder(root, ks, opts)
 	if err != nil {
 		return Result{}, err
 	}
-	b := &builder{root: resolved, dir: dir, ks: ks, opts: opts}
 	result, err := b.run()
 	if err != nil {
 		return Result{}, b.explained(err)
 	}
 	return result, nil
+}
+
+// Render does the first part of a build, for an Options.Remote.
+func Render(root string, ks *v1.Kustomization, opts Options) (Rendered, error) {
+	b, err := newBuilder(root, ks, opts)
+	if err != nil {
+		return Rendered{}, err
+	}
+	rendered, err := b.render()
+	if err != nil {
+		return Rendered{}, b.explained(err)
+	}
+	return rendered, nil
+}
+
+func newBuilder(root string, ks *v1.Kustomization, opts Options) (*builder, error) {
+	resolved, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return nil, scrubbed("open artifact: ", err, root)
+	}
+	dir, err := directory(resolved, ks.Spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &builder{root: resolved, dir: dir, ks: ks, opts: opts}, nil
 }
 
 // directory returns where the spec's path is in the artifact. As in Flux a leading slash means the artifact's root.
@@ -104,40 +139,53 @@ type builder struct {
 }
 
 func (b *builder) run() (Result, error) {
-	files, generated, err := b.overlay()
+	rendered, err := b.render()
 	if err != nil {
 		return Result{}, err
 	}
-	b.tree, err = readTree(files, b.root, b.dir, b.opts)
+	objects := rendered.Objects
+	inPlace, err := b.opts.Substitution.apply(objects)
 	if err != nil {
 		return Result{}, err
-	}
-	if b.tree.remote && b.opts.Remote != nil {
-		return b.opts.Remote()
-	}
-	if b.tree.remote {
-		if files.FileSystem, err = artifactFS(b.root, true); err != nil {
-			return Result{}, scrubbed("open artifact: ", err, b.root)
-		}
-	}
-	var objects []*unstructured.Unstructured
-	err = withSchema(b.tree.exclusive, func() (err error) {
-		objects, err = render(files, b.dir)
-		return err
-	})
-	if err != nil {
-		return Result{}, scrubbed(buildFailed, err, b.root)
 	}
 	setCommonMetadata(objects, b.ks.Spec.CommonMetadata)
 	if err := check(objects); err != nil {
 		return Result{}, err
 	}
 	digest, err := Digest(objects)
-	result := Result{Objects: objects, Digest: digest, Remote: b.tree.remote}
-	if len(objects) == 0 {
-		result.Empty = b.emptiness(files, generated)
+	return Result{Objects: objects, Digest: digest, Empty: rendered.Empty, Remote: rendered.Remote, InPlace: inPlace}, err
+}
+
+// render is the part of the build that kustomize does.
+func (b *builder) render() (Rendered, error) {
+	files, generated, err := b.overlay()
+	if err != nil {
+		return Rendered{}, err
 	}
-	return result, err
+	b.tree, err = readTree(files, b.root, b.dir, b.opts)
+	if err != nil {
+		return Rendered{}, err
+	}
+	if b.tree.remote && b.opts.Remote != nil {
+		return b.opts.Remote()
+	}
+	if b.tree.remote {
+		if files.FileSystem, err = artifactFS(b.root, true); err != nil {
+			return Rendered{}, scrubbed("open artifact: ", err, b.root)
+		}
+	}
+	rendered := Rendered{Remote: b.tree.remote}
+	err = withSchema(b.tree.exclusive, func() (err error) {
+		rendered.Objects, err = runKustomize(files, b.dir)
+		return err
+	})
+	if err != nil {
+		return Rendered{}, scrubbed(buildFailed, err, b.root)
+	}
+	if len(rendered.Objects) == 0 {
+		rendered.Empty = b.emptiness(files, generated)
+	}
+	return rendered, nil
 }
 
 // overlay returns the artifact with the kustomization file that the spec asks for, and whether there was none before.
@@ -196,9 +244,9 @@ func addLinks(manifest []byte, links []string) ([]byte, error) {
 // placeholder is the namespace by which the generator keeps an empty kustomization file from being refused.
 const placeholder = "_placeholder"
 
-// render runs kustomize with Flux's settings: files may come from anywhere in the file system given, and only built-in
+// runKustomize runs kustomize with Flux's settings: files may come from anywhere in the file system given, and only built-in
 // plugins run.
-func render(files overlay, dir string) ([]*unstructured.Unstructured, error) {
+func runKustomize(files overlay, dir string) ([]*unstructured.Unstructured, error) {
 	kustomizer := krusty.MakeKustomizer(&krusty.Options{
 		LoadRestrictions: types.LoadRestrictionsNone,
 		PluginConfig:     types.DisabledPluginConfig(),

@@ -25,6 +25,11 @@ func (b *builder) explained(err error) error {
 		}
 		return err
 	}
+	var substitution *SubstitutionError
+	if errors.As(err, &substitution) {
+		substitution.File = fileOf(b.manifests(), substitution.ID)
+		return err
+	}
 	var duplicate *DuplicateError
 	if errors.As(err, &duplicate) {
 		duplicate.First, duplicate.Second = filesOf(b.manifests(), duplicate)

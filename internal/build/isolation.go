@@ -57,35 +57,34 @@ type request struct {
 
 type response struct {
 	Objects []map[string]any
-	Digest  string
 	Empty   Emptiness
 	Remote  bool
 	Error   string
 }
 
-// Build is like the function Build, bounded by the timeout. It returns ErrBusy, *TimeoutError, the error of the context, or
+// Render is like the function Render, bounded by the timeout. It returns ErrBusy, *TimeoutError, the error of the context, or
 // *Error with the text of the build's own error.
-func (i *Isolation) Build(ctx context.Context, root string, ks *v1.Kustomization, opts Options, timeout time.Duration) (Result, error) {
+func (i *Isolation) Render(ctx context.Context, root string, ks *v1.Kustomization, opts Options, timeout time.Duration) (Rendered, error) {
 	select {
 	case i.slot <- struct{}{}:
 		defer func() { <-i.slot }()
 	default:
-		return Result{}, ErrBusy
+		return Rendered{}, ErrBusy
 	}
 	data, err := json.Marshal(request{Root: root, Kustomization: ks, NoRemoteBases: opts.NoRemoteBases, Timeout: timeout})
 	if err != nil {
-		return Result{}, fmt.Errorf("encode the build: %w", err)
+		return Rendered{}, fmt.Errorf("encode the build: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	output, err := i.run(limited, data)
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, ctx.Err()
+		return Rendered{}, ctx.Err()
 	case limited.Err() != nil:
-		return Result{}, &TimeoutError{Timeout: timeout}
+		return Rendered{}, &TimeoutError{Timeout: timeout}
 	case err != nil:
-		return Result{}, err
+		return Rendered{}, err
 	}
 	return decodeResponse(output)
 }
@@ -119,28 +118,28 @@ const (
 	AllowedGitProtocols = "https:http:ssh"
 )
 
-func decodeResponse(output []byte) (Result, error) {
+func decodeResponse(output []byte) (Rendered, error) {
 	u, err := decodeJSON(output)
 	if err != nil {
-		return Result{}, fmt.Errorf("%sread the build of remote bases: %w", buildFailed, err)
+		return Rendered{}, fmt.Errorf("%sread the build of remote bases: %w", buildFailed, err)
 	}
 	text := func(field string) string {
 		s, _ := u.Object[field].(string)
 		return s
 	}
 	if problem := text("Error"); problem != "" {
-		return Result{}, &remoteError{text: problem}
+		return Rendered{}, &remoteError{text: problem}
 	}
-	result := Result{Digest: text("Digest"), Empty: Emptiness(text("Empty")), Remote: u.Object["Remote"] == true}
+	rendered := Rendered{Empty: Emptiness(text("Empty")), Remote: u.Object["Remote"] == true}
 	objects, _ := u.Object["Objects"].([]any)
 	for _, o := range objects {
 		content, ok := o.(map[string]any)
 		if !ok {
-			return Result{}, fmt.Errorf("%sread the build of remote bases: an object is a %T", buildFailed, o)
+			return Rendered{}, fmt.Errorf("%sread the build of remote bases: an object is a %T", buildFailed, o)
 		}
-		result.Objects = append(result.Objects, &unstructured.Unstructured{Object: content})
+		rendered.Objects = append(rendered.Objects, &unstructured.Unstructured{Object: content})
 	}
-	return result, nil
+	return rendered, nil
 }
 
 // remoteError is the error of a build in another process, where it was explained already.
@@ -159,12 +158,12 @@ func Serve(in io.Reader, out io.Writer) error {
 		_ = syscall.Kill(0, syscall.SIGKILL)
 	}).Stop()
 	var answer response
-	result, err := Build(r.Root, r.Kustomization, Options{NoRemoteBases: r.NoRemoteBases})
+	rendered, err := Render(r.Root, r.Kustomization, Options{NoRemoteBases: r.NoRemoteBases})
 	if err != nil {
 		answer.Error = err.Error()
 	}
-	answer.Digest, answer.Empty, answer.Remote = result.Digest, result.Empty, result.Remote
-	for _, obj := range result.Objects {
+	answer.Empty, answer.Remote = rendered.Empty, rendered.Remote
+	for _, obj := range rendered.Objects {
 		answer.Objects = append(answer.Objects, obj.Object)
 	}
 	if err := json.NewEncoder(out).Encode(answer); err != nil {

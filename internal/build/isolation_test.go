@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // isolated builds as the controller does.
 func isolated(ctx context.Context, i *build.Isolation, root string, timeout time.Duration) (build.Result, error) {
-	remote := func() (build.Result, error) { return i.Build(ctx, root, at(""), build.Options{}, timeout) }
+	remote := func() (build.Rendered, error) { return i.Render(ctx, root, at(""), build.Options{}, timeout) }
 	return build.Build(root, at(""), build.Options{Remote: remote})
 }
 

@@ -111,6 +111,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if len(result.Changes) > 0 {
 		p.changed = true
 		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))
+		p.tellInPlace(result.Changes)
 	}
 	if err != nil {
 		return p.failed(meta.ReconciliationFailedReason, withChanges(err, result.Changes))

@@ -23,10 +23,14 @@ import (
 // buildDesired renders the artifact, unless the same inputs were rendered before. What was fetched from elsewhere is an input
 // that nobody announces, so that it is fetched again.
 func (p *pass) buildDesired(ctx context.Context) *outcome {
-	key := fmt.Sprintf("%s/%d", p.artifact.Digest, p.ks.Generation)
+	in, err := p.readInputs(ctx)
+	if err != nil {
+		return p.buildFailed(err)
+	}
+	key := fmt.Sprintf("%s/%d/%s", p.artifact.Digest, p.ks.Generation, in.key())
 	same := p.mem.built != nil && p.mem.buildKey == key
 	if !same || p.isOutdated() {
-		built, out := p.render(ctx)
+		built, out := p.render(ctx, in)
 		switch {
 		case out == nil:
 			p.mem.buildKey, p.mem.built, p.mem.builtAt, p.mem.fetchFailures = key, built, p.now, 0
@@ -43,7 +47,7 @@ func (p *pass) buildDesired(ctx context.Context) *outcome {
 }
 
 // render fetches the artifact into a directory of its own, which does not outlive the call, and builds it.
-func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
+func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) {
 	dir, err := os.MkdirTemp("", "kustomization-")
 	if err != nil {
 		return nil, p.failed("DirectoryCreationFailed", fmt.Errorf("create a temporary directory for the artifact: %w", err))
@@ -53,7 +57,7 @@ func (p *pass) render(ctx context.Context) (*build.Result, *outcome) {
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
-	result, err := p.Build(root, p.ks, p.buildOptions(ctx, root))
+	result, err := p.Build(root, p.ks, p.buildOptions(ctx, root, in))
 	if err != nil {
 		return nil, p.buildFailed(err)
 	}

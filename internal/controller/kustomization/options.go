@@ -3,6 +3,7 @@ package kustomization
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 
@@ -41,6 +42,12 @@ type Options struct {
 	NoRevisionStore bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
+	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).
+	LenientSubstitution bool
+	// SubstituteWholeText treats dollars in the text of objects as Flux does, expressions or not.
+	SubstituteWholeText bool
+	// WatchConfigs selects the ConfigMaps and Secrets whose change queues the Kustomizations that refer to them. Nil watches none.
+	WatchConfigs labels.Selector
 	// Defaults of the policy hold where a Kustomization says nothing.
 	Defaults policy.Defaults
 	// Recorder takes events.

@@ -15,12 +15,12 @@ const maxRemoteTime = time.Minute
 const busyLook = 3 * time.Second
 
 // buildOptions are the settings of a build from the root.
-func (p *pass) buildOptions(ctx context.Context, root string) build.Options {
-	options := build.Options{NoRemoteBases: p.NoRemoteBases}
+func (p *pass) buildOptions(ctx context.Context, root string, in inputs) build.Options {
+	options := build.Options{NoRemoteBases: p.NoRemoteBases, Substitution: in.substitution}
 	if p.RemoteBuilds != nil {
 		ks := p.ks.DeepCopy()
-		options.Remote = func() (build.Result, error) {
-			return p.RemoteBuilds.Build(ctx, root, ks, build.Options{NoRemoteBases: p.NoRemoteBases}, min(p.timeout(), maxRemoteTime))
+		options.Remote = func() (build.Rendered, error) {
+			return p.RemoteBuilds.Render(ctx, root, ks, build.Options{NoRemoteBases: p.NoRemoteBases}, min(p.timeout(), maxRemoteTime))
 		}
 	}
 	return options

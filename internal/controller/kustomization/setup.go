@@ -37,6 +37,8 @@ import (
 const (
 	bySource     = "source"
 	byDependency = "dependency"
+	byConfigMap  = "configMap"
+	bySecret     = "secret"
 )
 
 // Setup registers the Kustomization controller with the manager.
@@ -45,13 +47,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	index := map[string]client.IndexerFunc{bySource: sourceKeys, byDependency: dependencyKeys}
+	index := map[string]client.IndexerFunc{bySource: sourceKeys, byDependency: dependencyKeys, byConfigMap: configMapKeys, bySecret: secretKeys}
 	for name, keys := range index {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1.Kustomization{}, name, keys); err != nil {
 			return fmt.Errorf("index Kustomizations by %s: %w", name, err)
 		}
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	c := ctrl.NewControllerManagedBy(mgr).
 		Named("kustomization").
 		For(&v1.Kustomization{}, builder.WithPredicates(wanted())).
 		Watches(&sourcev1.GitRepository{}, r.enqueueBy(bySource), builder.WithPredicates(revisionChanged())).
@@ -62,8 +64,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			MaxConcurrentReconciles: max(1, o.Concurrent),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				orDuration(o.MinRetryDelay, 750*time.Millisecond), orDuration(o.MaxRetryDelay, 15*time.Minute)),
-		}).
-		Complete(r)
+		})
+	r.watchConfigs(c)
+	return c.Complete(r)
 }
 
 func orDuration(d, otherwise time.Duration) time.Duration {

@@ -47,7 +47,6 @@ func unsupported(spec v1.KustomizationSpec) []string {
 	}{
 		{"spec.decryption", spec.Decryption != nil},
 		{"spec.kubeConfig", spec.KubeConfig != nil},
-		{"spec.postBuild", spec.PostBuild != nil},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
 		{"spec.ignore", len(spec.Ignore) > 0},
 		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},

@@ -21,7 +21,7 @@ func plainSpec() v1.KustomizationSpec {
 // supported are the fields that work. A field of a newer API is in neither list until someone has decided.
 var supported = map[string][]string{
 	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "deletionPolicy", "dependsOn", "force", "healthCheckExprs", "healthChecks",
-		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "prune", "retryInterval",
+		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "postBuild", "prune", "retryInterval",
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace", "readyExpr"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
@@ -36,7 +36,6 @@ var refused = map[string]map[string]struct {
 	"KustomizationSpec": {
 		"decryption":         {func(s *v1.KustomizationSpec) { s.Decryption = &fluxv1.Decryption{} }, "spec.decryption"},
 		"kubeConfig":         {func(s *v1.KustomizationSpec) { s.KubeConfig = &fluxmeta.KubeConfigReference{} }, "spec.kubeConfig"},
-		"postBuild":          {func(s *v1.KustomizationSpec) { s.PostBuild = &fluxv1.PostBuild{} }, "spec.postBuild"},
 		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
 		"ignore":             {func(s *v1.KustomizationSpec) { s.Ignore = []fluxv1.IgnoreRule{{}} }, "spec.ignore"},
 	},
