@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/fluxcd/pkg/ssa"
+	"github.com/fluxcd/pkg/ssa/jsondiff"
 	ssautils "github.com/fluxcd/pkg/ssa/utils"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,8 @@ type ApplyRequest struct {
 	Force bool
 	// Back is true when an older revision is brought back: what can't go back is left as it is, and the rest is applied.
 	Back bool
+	// Ignore are fields that others may change.
+	Ignore []jsondiff.IgnoreRule
 	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
 	// else has taken over.
 	Fence func(context.Context) error
@@ -96,7 +99,7 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	if req.Back {
 		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
 	}
-	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds))
+	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds, req.Ignore))
 	if f.err != nil {
 		return f.err
 	}
@@ -194,12 +197,13 @@ func (e *Executor) manager(live liveObjects, f *fence) *ssa.ResourceManager {
 	return m
 }
 
-func applyOptions(custom map[schema.GroupKind]struct{}) ssa.ApplyOptions {
+func applyOptions(custom map[schema.GroupKind]struct{}, ignore []jsondiff.IgnoreRule) ssa.ApplyOptions {
 	opts := ssa.DefaultApplyOptions()
 	opts.CustomStageKinds = custom
 	opts.ExclusionSelector = exclusions()
 	opts.IfNotPresentSelector = ifNotPresent()
 	opts.Cleanup = cleanup()
+	opts.DriftIgnoreRules = ignore
 	return opts
 }
 

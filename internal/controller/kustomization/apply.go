@@ -102,6 +102,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		Objects: p.built.Objects,
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
+		Ignore:  ignoreRules(p.ks.Spec.Ignore),
 		Fence:   p.fence,
 	})
 	if errors.Is(err, errOvertaken) {
