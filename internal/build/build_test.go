@@ -86,43 +86,43 @@ func TestBuild(t *testing.T) {
 		want  []string
 		empty build.Emptiness
 	}{
-		"kustomization file": {
+		"P25 kustomization file": {
 			files: files{"kustomization.yaml": "resources: [b.yaml, a.yaml]", "a.yaml": cm("a"), "b.yaml": cm("b"), "c.yaml": cm("c")},
 			want:  []string{"ConfigMap/shop/b", "ConfigMap/shop/a"},
 		},
-		"other names of the file": {files: files{"Kustomization": "resources: [a.yaml]", "a.yaml": cm("a")}, want: []string{"ConfigMap/shop/a"}},
-		"generated from manifests": {
+		"P25 other names of the file": {files: files{"Kustomization": "resources: [a.yaml]", "a.yaml": cm("a")}, want: []string{"ConfigMap/shop/a"}},
+		"P25 generated from manifests": {
 			files: files{"app/a.yaml": cm("a"), "app/sub/b.yml": cm("b"), "app/notes.txt": "x", "c.yaml": cm("c"),
 				"app/base/kustomization.yaml": "resources: [d.yaml]", "app/base/d.yaml": cm("d"), "app/base/e.yaml": cm("e")},
 			path: "./app", want: []string{"ConfigMap/shop/a", "ConfigMap/shop/d", "ConfigMap/shop/b"},
 		},
 		"path with a leading slash": {files: files{"app/a.yaml": cm("a")}, path: "/app", want: []string{"ConfigMap/shop/a"}},
-		"base outside of the path, inside of the artifact": {
+		"P37 base outside of the path, inside of the artifact": {
 			files: files{"app/kustomization.yaml": "resources: [../base]", "base/kustomization.yaml": "resources: [a.yaml]", "base/a.yaml": cm("a")},
 			path:  "app", want: []string{"ConfigMap/shop/a"},
 		},
-		"explicitly empty (C13 a)": {files: files{"kustomization.yaml": "resources: []"}, empty: build.EmptyExplicit},
-		"no resources in the file": {files: files{"kustomization.yaml": "kind: Kustomization"}, empty: build.EmptyUnexplained},
-		"misspelt resources":       {files: files{"kustomization.yaml": "resourcez: [a.yaml]", "a.yaml": cm("a")}, empty: build.EmptyUnexplained},
-		"null resources":           {files: files{"kustomization.yaml": "resources:"}, empty: build.EmptyUnexplained},
-		"directory without manifests (C13 b)": {
+		"P28 explicitly empty (C13 a)": {files: files{"kustomization.yaml": "resources: []"}, empty: build.EmptyExplicit},
+		"P28 no resources in the file": {files: files{"kustomization.yaml": "kind: Kustomization"}, empty: build.EmptyUnexplained},
+		"misspelt resources":           {files: files{"kustomization.yaml": "resourcez: [a.yaml]", "a.yaml": cm("a")}, empty: build.EmptyUnexplained},
+		"null resources":               {files: files{"kustomization.yaml": "resources:"}, empty: build.EmptyUnexplained},
+		"P28 directory without manifests (C13 b)": {
 			files: files{"app/README": "x"}, path: "app", empty: build.EmptyUnexplained},
 		"empty file is not meant": {
 			files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "# nothing\n"}, empty: build.EmptyUnexplained},
-		"target namespace, prefix and suffix": {
+		"P29 P30 target namespace, prefix and suffix": {
 			files: files{"kustomization.yaml": "namespace: x\nnamePrefix: y-\nresources: [a.yaml]", "a.yaml": cm("a")},
 			edit:  func(s *spec) { s.TargetNamespace, s.NamePrefix, s.NameSuffix = "prod", "p-", "-s" },
 			want:  []string{"ConfigMap/prod/p-a-s"},
 		},
-		"target namespace without manifests": {
+		"P29 target namespace without manifests": {
 			files: files{"README": "x"}, edit: func(s *spec) { s.TargetNamespace = "prod" }, empty: build.EmptyUnexplained},
-		"components": {
+		"P34 components, a missing one ignored": {
 			files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": cm("a"), "b.yaml": cm("b"),
 				"extra/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [../b.yaml]"},
 			edit: func(s *spec) { s.Components, s.IgnoreMissingComponents = []string{"extra", "missing"}, true },
 			want: []string{"ConfigMap/shop/a", "ConfigMap/shop/b"},
 		},
-		"patches that delete": {
+		"P32 patches that delete": {
 			files: files{"kustomization.yaml": "resources: [a.yaml, b.yaml, c.yaml]", "a.yaml": cm("a"), "b.yaml": cm("b"), "c.yaml": cm("c")},
 			edit: func(s *spec) {
 				del := func(n string) string {
@@ -132,7 +132,7 @@ func TestBuild(t *testing.T) {
 			},
 			want: []string{"ConfigMap/shop/c"},
 		},
-		"lists are flattened": {
+		"P41 lists are flattened": {
 			files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "apiVersion: v1\nkind: List\nitems:\n- " +
 				strings.ReplaceAll(strings.TrimSpace(cm("a")), "\n", "\n  ") + "\n- " + strings.ReplaceAll(strings.TrimSpace(cm("b")), "\n", "\n  ")},
 			want: []string{"ConfigMap/shop/a", "ConfigMap/shop/b"},
@@ -239,6 +239,7 @@ func allBytes() string {
 	return string(b)
 }
 
+// P35: origins are noted while the spec asks for it.
 func TestBuildMetadata(t *testing.T) {
 	root := write(t, files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": cm("a")})
 	for _, on := range []bool{true, false} {
@@ -274,37 +275,37 @@ func TestErrors(t *testing.T) {
 		is    func(error) bool
 		want  []string
 	}{
-		"missing path (C13 c)":   {path: "./nope", is: as[*build.PathNotFound], want: []string{"kustomization path not found: ", "nope"}},
-		"path is a file":         {files: ref("resources: []"), path: "a.yaml", is: as[*build.PathNotFound], want: []string{"kustomization path not found: "}},
-		"path leaves":            {path: "../..", is: as[*build.OutsideError], want: []string{"../.."}},
-		"path is a link outside": {files: files{"out": "-> /etc"}, path: "out", is: as[*build.OutsideError], want: []string{"out"}},
-		"path is a loop":         {files: files{"l": "-> m", "m": "-> l"}, path: "l", is: as[*build.PathNotFound]},
-		"resource leaves":        {files: ref("resources: [../../../../../../../etc]"), is: as[*build.OutsideError], want: []string{"etc", "kustomization.yaml"}},
-		"absolute resource":      {files: ref("resources: [/etc/hostname]"), is: as[*build.OutsideError], want: []string{"/etc/hostname"}},
-		"generator leaves": {files: ref("configMapGenerator: [{name: x, files: [k=/etc/passwd]}]"), is: as[*build.OutsideError],
+		"P19 missing path (C13 c)":   {path: "./nope", is: as[*build.PathNotFound], want: []string{"kustomization path not found: ", "nope"}},
+		"path is a file":             {files: ref("resources: []"), path: "a.yaml", is: as[*build.PathNotFound], want: []string{"kustomization path not found: "}},
+		"P19 C49 path leaves":        {path: "../..", is: as[*build.OutsideError], want: []string{"../.."}},
+		"C49 path is a link outside": {files: files{"out": "-> /etc"}, path: "out", is: as[*build.OutsideError], want: []string{"out"}},
+		"C49 path is a loop":         {files: files{"l": "-> m", "m": "-> l"}, path: "l", is: as[*build.PathNotFound]},
+		"P37 C49 resource leaves":    {files: ref("resources: [../../../../../../../etc]"), is: as[*build.OutsideError], want: []string{"etc", "kustomization.yaml"}},
+		"P37 C49 absolute resource":  {files: ref("resources: [/etc/hostname]"), is: as[*build.OutsideError], want: []string{"/etc/hostname"}},
+		"P37 C49 generator leaves": {files: ref("configMapGenerator: [{name: x, files: [k=/etc/passwd]}]"), is: as[*build.OutsideError],
 			want: []string{"/etc/passwd"}},
-		"linked file outside": {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError],
+		"C49 linked file outside": {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError],
 			want: []string{"a.yaml"}},
-		"link chain outside": {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml", "b.yaml": "-> ../x/../../etc/passwd"},
+		"C49 link chain outside": {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml", "b.yaml": "-> ../x/../../etc/passwd"},
 			is: as[*build.ObjectError], want: []string{"a.yaml"}},
-		"kustomization file outside":   {files: files{"kustomization.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"kustomization.yaml"}},
-		"link to nothing":              {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml"}, is: as[*build.ObjectError], want: []string{"a.yaml"}},
-		"link outside, generated":      {files: files{"a.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"a.yaml"}},
-		"linked dir, generated":        {files: files{"sub/d": "-> /etc"}, is: as[*build.OutsideError], want: []string{"sub/d", "/etc"}},
-		"dangling, generated":          {files: files{"d": "-> nowhere"}, is: as[*build.ObjectError], want: []string{"(in d)"}},
-		"patch leaves":                 {files: ref("resources: [a.yaml]\npatches: [{path: ../../p.yaml}]"), is: as[*build.OutsideError]},
-		"git from disk":                {files: ref("resources: ['file:///etc/repo']"), is: as[*build.OutsideError], want: []string{"file:///etc/repo"}},
-		"helm charts":                  {files: ref("helmCharts: [{name: x, repo: 'https://example.invalid'}]"), is: as[*build.UnsupportedError], want: []string{"helmCharts"}},
-		"helm charts in a base":        {files: files{"kustomization.yaml": "resources: [b]", "b/kustomization.yaml": "HelmCharts: [{name: x}]"}, is: as[*build.UnsupportedError], want: []string{"b/kustomization.yaml"}},
-		"exec plugin":                  {files: files{"kustomization.yaml": "resources: [a.yaml]\ngenerators: [g.yaml]", "a.yaml": cm("a"), "g.yaml": "apiVersion: example.com/v1\nkind: Gen\nmetadata: {name: g}\n"}, is: as[*build.Error], want: []string{"kustomize build failed: ", "plugin"}},
-		"remote component in the spec": {files: ref("resources: [a.yaml]"), edit: func(s *fluxv1.KustomizationSpec) { s.Components = []string{"https://host/x"} }, is: as[*build.Error], want: []string{"component path 'https://host/x' must be local and relative"}},
-		"missing resource":             {files: ref("resources: [b.yaml]"), is: as[*build.Error], want: []string{"kustomize build failed: ", "b.yaml"}},
-		"unknown field in a base":      {files: files{"kustomization.yaml": "resources: [b]", "b/kustomization.yaml": "resourcez: []"}, is: as[*build.Error], want: []string{"resourcez"}},
-		"no kind": {files: files{"kustomization.yaml": "resources: [x/a.yaml]", "x/a.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}, is: as[*build.ObjectError],
+		"kustomization file outside":       {files: files{"kustomization.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"kustomization.yaml"}},
+		"link to nothing":                  {files: files{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> b.yaml"}, is: as[*build.ObjectError], want: []string{"a.yaml"}},
+		"link outside, generated":          {files: files{"a.yaml": "-> /etc/passwd"}, is: as[*build.OutsideError], want: []string{"a.yaml"}},
+		"linked dir, generated":            {files: files{"sub/d": "-> /etc"}, is: as[*build.OutsideError], want: []string{"sub/d", "/etc"}},
+		"dangling, generated":              {files: files{"d": "-> nowhere"}, is: as[*build.ObjectError], want: []string{"(in d)"}},
+		"patch leaves":                     {files: ref("resources: [a.yaml]\npatches: [{path: ../../p.yaml}]"), is: as[*build.OutsideError]},
+		"C49 git from disk":                {files: ref("resources: ['file:///etc/repo']"), is: as[*build.OutsideError], want: []string{"file:///etc/repo"}},
+		"P37 C49 helm charts":              {files: ref("helmCharts: [{name: x, repo: 'https://example.invalid'}]"), is: as[*build.UnsupportedError], want: []string{"helmCharts"}},
+		"P37 C49 helm charts in a base":    {files: files{"kustomization.yaml": "resources: [b]", "b/kustomization.yaml": "HelmCharts: [{name: x}]"}, is: as[*build.UnsupportedError], want: []string{"b/kustomization.yaml"}},
+		"P37 C49 exec plugin":              {files: files{"kustomization.yaml": "resources: [a.yaml]\ngenerators: [g.yaml]", "a.yaml": cm("a"), "g.yaml": "apiVersion: example.com/v1\nkind: Gen\nmetadata: {name: g}\n"}, is: as[*build.Error], want: []string{"kustomize build failed: ", "plugin"}},
+		"P34 remote component in the spec": {files: ref("resources: [a.yaml]"), edit: func(s *fluxv1.KustomizationSpec) { s.Components = []string{"https://host/x"} }, is: as[*build.Error], want: []string{"component path 'https://host/x' must be local and relative"}},
+		"missing resource":                 {files: ref("resources: [b.yaml]"), is: as[*build.Error], want: []string{"kustomize build failed: ", "b.yaml"}},
+		"unknown field in a base":          {files: files{"kustomization.yaml": "resources: [b]", "b/kustomization.yaml": "resourcez: []"}, is: as[*build.Error], want: []string{"resourcez"}},
+		"P40 no kind": {files: files{"kustomization.yaml": "resources: [x/a.yaml]", "x/a.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}, is: as[*build.ObjectError],
 			want: []string{"kustomize build failed: ", "failed to decode Kubernetes apiVersion, kind and name from: ", "x/a.yaml"}},
-		"bad manifest, generated": {files: files{"x/a.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}, is: as[*build.ObjectError],
+		"P26 bad manifest, generated": {files: files{"x/a.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}, is: as[*build.ObjectError],
 			want: []string{"failed to decode Kubernetes YAML from x/a.yaml"}},
-		"no YAML, generated":         {files: files{"a.yaml": "a: b: c"}, is: as[*build.Error], want: []string{"failed to decode Kubernetes YAML from a.yaml"}},
+		"P26 no YAML, generated":     {files: files{"a.yaml": "a: b: c"}, is: as[*build.Error], want: []string{"failed to decode Kubernetes YAML from a.yaml"}},
 		"generateName (C43 c)":       {files: files{"kustomization.yaml": "resources: [j.yaml]", "j.yaml": job}, is: as[*build.ObjectError], want: []string{"Job/", "generateName", "j.yaml"}},
 		"generateName, generated":    {files: files{"j.yaml": job}, is: as[*build.ObjectError], want: []string{"Job/", "generateName", "j.yaml"}},
 		"bad item of a list (C43 d)": {files: files{"l.yaml": "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: ConfigMap}]"}, is: as[*build.ObjectError], want: []string{"l.yaml"}},
@@ -348,6 +349,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// P38, C49: with the flag nothing is fetched, and the reference is named.
 func TestNoRemoteBases(t *testing.T) {
 	for name, content := range map[string]string{
 		"git":         "resources: ['https://example.invalid/org/repo']",
@@ -374,7 +376,7 @@ func TestNoRemoteBases(t *testing.T) {
 	}
 }
 
-// TestRemoteFile: what is fetched is said, since the same artifact may render to something else next time.
+// P38: what is fetched is said, since the same artifact may render to something else next time.
 func TestRemoteFile(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/b.yaml" {

@@ -42,7 +42,7 @@ func TestNamespaceIsRenamed(t *testing.T) {
 	}
 }
 
-// TestConfigKinds: what only kustomize knows is dropped, and so are objects marked as local.
+// TestConfigKinds is P41: what only kustomize knows is dropped, and so are objects marked as local.
 func TestConfigKinds(t *testing.T) {
 	root := write(t, files{"kustomization.yaml": "resources: [a.yaml, b.yaml, c.yaml]", "a.yaml": cm("a"),
 		"b.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: x}\n",
