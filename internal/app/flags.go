@@ -45,6 +45,7 @@ type Flags struct {
 	noRemoteBases                        bool
 	noRevisionStore                      bool
 	substituteWholeText                  bool
+	sopsAgeSecret                        string
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -113,6 +114,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 		"Store no healthy revisions in Secrets, so that none can be brought back.")
 	fs.BoolVar(&f.noRemoteBases, "no-remote-bases", false,
 		"Refuse kustomize resources and bases that are not in the artifact.")
+	fs.StringVar(&f.sopsAgeSecret, "sops-age-secret", "",
+		"The name of a Secret in the controller's namespace with age keys (*.agekey), for Kustomizations whose spec.decryption names no Secret.")
 	fs.BoolVar(&f.substituteWholeText, "substitute-whole-text", false,
 		"Under spec.postBuild, treat every '$$' and '${' as Flux does: '$$' becomes '$', and a '${' that begins no valid "+
 			"expression fails the build. Otherwise text that is no expression of a valid variable name stays as it is.")
@@ -191,6 +194,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		AdditiveReadyExpr:        f.gate(gateAdditiveReadyExpr),
 		LenientSubstitution:      !f.gate(gateStrict),
 		SubstituteWholeText:      f.substituteWholeText,
+		SOPSAgeSecret:            f.sopsAgeSecret,
 	}
 }
 

@@ -146,7 +146,6 @@ func TestRefusedFlags(t *testing.T) {
 		"insecure-kubeconfig-exec":           "--insecure-kubeconfig-exec",
 		"insecure-kubeconfig-tls":            "--insecure-kubeconfig-tls=true",
 		"override-manager":                   "--override-manager=kubectl-edit",
-		"sops-age-secret":                    "--sops-age-secret=age",
 		"sops-vault-configmap":               "--sops-vault-configmap=vault",
 		"watch-label-selector":               "--watch-label-selector=shard=1",
 		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
@@ -188,7 +187,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"--artifact-retention-ttl=3m", "--artifact-retention-records=9", "--watch-all-namespaces=false",
 		"--events-addr=http://events", "--metrics-addr=:1", "--health-addr=:2", "--kube-api-qps=1.5", "--kube-api-burst=6",
 		"--enable-leader-election", "--controllers=kustomization", "--feature-gates=DisableFailFastBehavior=true,StrictPostBuildSubstitutions=false",
-		"--substitute-whole-text", "--watch-configs-label-selector=a=b")
+		"--substitute-whole-text", "--sops-age-secret=age", "--watch-configs-label-selector=a=b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +205,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"remote bases":      k.NoRemoteBases,
 		"fail fast":         k.NoFailFast,
 		"substitution":      k.LenientSubstitution && k.SubstituteWholeText,            // P235
+		"age secret":        k.SOPSAgeSecret == "age",                                  // P216
 		"watched configs":   k.WatchConfigs != nil && k.WatchConfigs.String() == "a=b", // P222
 		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
 		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,

@@ -28,9 +28,22 @@ type Options struct {
 	NoRemoteBases bool
 	// Remote takes over the rendering of a build that fetches something, such as by an Isolation. Without it such a build waits
 	// for the network in this process, without a limit, and all others wait with it.
-	Remote func() (Rendered, error)
+	Remote func(decrypted map[string][]byte) (Rendered, error)
+	// Decrypter opens what is encrypted, when it is not nil.
+	Decrypter Decrypter
 	// Substitution is done when it is not nil.
 	Substitution *Substitution
+	// Decrypted are the plain contents of encrypted files, by path, for a Remote: who renders for others gets no keys.
+	Decrypted map[string][]byte
+}
+
+// Decrypter opens what is encrypted; *decrypt.Decrypter does.
+type Decrypter interface {
+	// Source returns the plain content of a file that a generator or a patch names, nil if it is not encrypted. The name tells its
+	// format; env says that it holds variables.
+	Source(name string, env bool, data []byte) ([]byte, error)
+	// Object decrypts an object in place, if it is encrypted.
+	Object(u *unstructured.Unstructured) error
 }
 
 // Emptiness says why a build has no objects, which decides whether everything may be pruned.
@@ -72,8 +85,8 @@ type Rendered struct {
 // Build renders the Kustomization from the artifact that is unpacked at root. Nothing is written there, and nothing
 // outside is read.
 //
-// Errors are *PathNotFound, *OutsideError, *UnsupportedError, *ObjectError, *DuplicateError, *SubstitutionError, or *Error for
-// whatever else kustomize has to say. No text names a path of the disk.
+// Errors are *PathNotFound, *OutsideError, *UnsupportedError, *ObjectError, *DuplicateError, *DecryptionError, *SubstitutionError, or
+// *Error for whatever else kustomize has to say. No text names a path of the disk.
 func Build(root string, ks *v1.Kustomization, opts Options) (Result, error) {
 	b, err := newBuilder(root, ks, opts)
 	if err != nil {
@@ -144,6 +157,9 @@ func (b *builder) run() (Result, error) {
 		return Result{}, err
 	}
 	objects := rendered.Objects
+	if err := b.decryptObjects(objects); err != nil {
+		return Result{}, err
+	}
 	inPlace, err := b.opts.Substitution.apply(objects)
 	if err != nil {
 		return Result{}, err
@@ -166,8 +182,11 @@ func (b *builder) render() (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
+	if files.decrypted, err = b.decryptSources(files); err != nil {
+		return Rendered{}, err
+	}
 	if b.tree.remote && b.opts.Remote != nil {
-		return b.opts.Remote()
+		return b.opts.Remote(files.decrypted)
 	}
 	if b.tree.remote {
 		if files.FileSystem, err = artifactFS(b.root, true); err != nil {

@@ -10,6 +10,7 @@
 // before it starts (tree.go).
 //
 // What lives here: rendering, substitution of variables (substitute.go), the checks that need no cluster, and errors that name
-// objects and files of the repository rather than of the disk. Fetching, reading the values of variables, owner labels and
-// everything that talks to a cluster belong elsewhere. Remote bases are the one exception: kustomize fetches them itself, unless that is refused.
+// objects and files of the repository rather than of the disk. Fetching, keys, reading the values of variables, owner labels and
+// everything that talks to a cluster belong elsewhere. Remote bases are the one exception: kustomize fetches them itself,
+// unless that is refused.
 package build

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/decrypt"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 )
 
@@ -28,7 +28,7 @@ const encryptedValue = "ENC[AES256_GCM,"
 // IsEncrypted tells whether an object is SOPS ciphertext: as a whole, which leaves SOPS' metadata at its top, or, in a
 // Secret, in one of its values, which is what a generator makes of an encrypted file.
 func IsEncrypted(u *unstructured.Unstructured) bool {
-	if mac, found, err := unstructured.NestedString(u.Object, "sops", "mac"); err == nil && found && mac != "" {
+	if decrypt.IsWhole(u) {
 		return true
 	}
 	if u.GetKind() != "Secret" || u.GetAPIVersion() != "v1" {
@@ -63,8 +63,7 @@ func anyEncrypted(values any, encoded bool) bool {
 // decrypt: disabled are let through, as in Flux.
 func CheckDecrypted(objects []*unstructured.Unstructured) error {
 	for _, u := range objects {
-		exempt := strings.EqualFold(u.GetAnnotations()[v1.ControlPrefix+"decrypt"], "disabled")
-		if !exempt && IsEncrypted(u) {
+		if !decrypt.IsExempt(u) && IsEncrypted(u) {
 			return &EncryptedError{ID: object.IDOf(u)}
 		}
 	}

@@ -30,6 +30,10 @@ func (b *builder) explained(err error) error {
 		substitution.File = fileOf(b.manifests(), substitution.ID)
 		return err
 	}
+	var decryption *DecryptionError
+	if errors.As(err, &decryption) {
+		return err
+	}
 	var duplicate *DuplicateError
 	if errors.As(err, &duplicate) {
 		duplicate.First, duplicate.Second = filesOf(b.manifests(), duplicate)

@@ -52,6 +52,7 @@ type request struct {
 	Root          string
 	Kustomization *v1.Kustomization
 	NoRemoteBases bool
+	Decrypted     map[string][]byte
 	Timeout       time.Duration
 }
 
@@ -71,7 +72,7 @@ func (i *Isolation) Render(ctx context.Context, root string, ks *v1.Kustomizatio
 	default:
 		return Rendered{}, ErrBusy
 	}
-	data, err := json.Marshal(request{Root: root, Kustomization: ks, NoRemoteBases: opts.NoRemoteBases, Timeout: timeout})
+	data, err := json.Marshal(request{Root: root, Kustomization: ks, NoRemoteBases: opts.NoRemoteBases, Decrypted: opts.Decrypted, Timeout: timeout})
 	if err != nil {
 		return Rendered{}, fmt.Errorf("encode the build: %w", err)
 	}
@@ -158,7 +159,7 @@ func Serve(in io.Reader, out io.Writer) error {
 		_ = syscall.Kill(0, syscall.SIGKILL)
 	}).Stop()
 	var answer response
-	rendered, err := Render(r.Root, r.Kustomization, Options{NoRemoteBases: r.NoRemoteBases})
+	rendered, err := Render(r.Root, r.Kustomization, Options{NoRemoteBases: r.NoRemoteBases, Decrypted: r.Decrypted})
 	if err != nil {
 		answer.Error = err.Error()
 	}

@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 
 // isolated builds as the controller does.
 func isolated(ctx context.Context, i *build.Isolation, root string, timeout time.Duration) (build.Result, error) {
-	remote := func() (build.Rendered, error) { return i.Render(ctx, root, at(""), build.Options{}, timeout) }
+	remote := func(decrypted map[string][]byte) (build.Rendered, error) {
+		return i.Render(ctx, root, at(""), build.Options{Decrypted: decrypted}, timeout)
+	}
 	return build.Build(root, at(""), build.Options{Remote: remote})
 }
 

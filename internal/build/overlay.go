@@ -9,12 +9,14 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// overlay is the artifact with one file put over it: the kustomization file that was made from the spec. It can't be
-// written to.
+// overlay is the artifact with files put over it: the kustomization file that was made from the spec, and what was decrypted.
+// It can't be written to.
 type overlay struct {
 	filesys.FileSystem
 	file string
 	data []byte
+	// decrypted are the plain contents of encrypted files, by paths without links.
+	decrypted map[string][]byte
 }
 
 // artifactFS opens the artifact such that no path or link leads out of it. Only a build with remote bases gets to see
@@ -35,6 +37,13 @@ func (o overlay) IsDir(path string) bool { return path != o.file && o.FileSystem
 func (o overlay) ReadFile(path string) ([]byte, error) {
 	if path == o.file {
 		return slices.Clone(o.data), nil
+	}
+	if len(o.decrypted) > 0 {
+		if dir, name, err := o.FileSystem.CleanedAbs(path); err == nil {
+			if plain, ok := o.decrypted[dir.Join(name)]; ok {
+				return slices.Clone(plain), nil
+			}
+		}
 	}
 	return o.FileSystem.ReadFile(path)
 }

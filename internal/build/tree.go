@@ -24,6 +24,8 @@ type tree struct {
 	remote bool
 	// files are the files with objects, in the order in which they were found.
 	files []string
+	// sources are the files that may be encrypted: those of secret generators and of patches.
+	sources []source
 
 	seen map[string]bool
 }
@@ -71,6 +73,9 @@ func (t *tree) kustomization(file string, k *types.Kustomization) error {
 		if _, err := t.resolve(file, path); err != nil {
 			return err
 		}
+	}
+	if err := t.addSources(file, k); err != nil {
+		return err
 	}
 	inline, plugins := split(k.Generators, k.Transformers, k.Validators)
 	for _, config := range inline {

@@ -57,7 +57,11 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
-	result, err := p.Build(root, p.ks, p.buildOptions(ctx, root, in))
+	options := p.buildOptions(ctx, root, in)
+	decrypter, done := in.decrypter(ctx)
+	defer done()
+	options.Decrypter = decrypter
+	result, err := p.Build(root, p.ks, options)
 	if err != nil {
 		return nil, p.buildFailed(err)
 	}

@@ -4,29 +4,89 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/decrypt"
 )
 
 // inputs are what a build takes from the cluster. They are read in every pass, with the controller's own rights, in the namespace
 // of the Kustomization: nothing else tells that a value has changed.
 type inputs struct {
 	substitution *build.Substitution
+	// keys is nil without spec.decryption, and keysVersion says which state of the Secret they are from.
+	keys        *decrypt.Keys
+	keysVersion string
 }
 
 // key stands for the inputs. It is kept in memory only.
-func (i inputs) key() string { return i.substitution.Key() }
+func (i inputs) key() string { return i.substitution.Key() + "/" + i.keysVersion }
 
 // readInputs reads what the spec refers to.
-func (p *pass) readInputs(ctx context.Context) (inputs, error) {
-	substitution, err := p.readSubstitution(ctx)
-	return inputs{substitution: substitution}, err
+func (p *pass) readInputs(ctx context.Context) (in inputs, err error) {
+	if in.keys, in.keysVersion, err = p.readKeys(ctx); err != nil {
+		return in, err
+	}
+	in.substitution, err = p.readSubstitution(ctx)
+	return in, err
+}
+
+// readKeys returns what spec.decryption gives to decrypt with. A Secret of the spec switches off that of all Kustomizations.
+func (p *pass) readKeys(ctx context.Context) (keys *decrypt.Keys, version string, err error) {
+	spec := p.ks.Spec.Decryption
+	switch {
+	case spec == nil:
+		return nil, "", nil
+	case spec.SecretRef != nil:
+		name := types.NamespacedName{Namespace: p.ks.Namespace, Name: spec.SecretRef.Name}
+		secret, err := p.readKeySecret(ctx, name, "sops decryption Secret")
+		if err != nil {
+			return nil, "", err
+		}
+		keys, err = decrypt.ParseKeys(ctx, name, secret.Data)
+		return keys, versionOf(secret), err
+	case p.SOPSAgeSecret != "":
+		name := types.NamespacedName{Namespace: p.OwnNamespace, Name: p.SOPSAgeSecret}
+		secret, err := p.readKeySecret(ctx, name, "sops SOPS age decryption Secret")
+		if err != nil {
+			return nil, "", err
+		}
+		keys, err = decrypt.ParseAgeKeys(name, secret.Data)
+		return keys, versionOf(secret), err
+	}
+	return &decrypt.Keys{}, "", nil
+}
+
+func (p *pass) readKeySecret(ctx context.Context, name types.NamespacedName, what string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := p.Reader.Get(ctx, name, secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("cannot get %s '%s': %w", what, name, err)
+	}
+	return secret, err
+}
+
+func versionOf(secret *corev1.Secret) string {
+	return string(secret.UID) + "/" + secret.ResourceVersion
+}
+
+// keyServiceTimeout bounds the requests of one build to key services. One that does not answer holds up one worker for as long.
+const keyServiceTimeout = 30 * time.Second
+
+// decrypter returns what decrypts with the keys of the inputs, nil without spec.decryption, and a function that ends it.
+func (i inputs) decrypter(ctx context.Context) (build.Decrypter, context.CancelFunc) {
+	if i.keys == nil {
+		return nil, func() {}
+	}
+	limited, cancel := context.WithTimeout(ctx, keyServiceTimeout)
+	return decrypt.New(limited, i.keys), cancel
 }
 
 // readSubstitution returns what spec.postBuild asks for, nil without it.

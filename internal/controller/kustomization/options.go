@@ -46,6 +46,8 @@ type Options struct {
 	LenientSubstitution bool
 	// SubstituteWholeText treats dollars in the text of objects as Flux does, expressions or not.
 	SubstituteWholeText bool
+	// SOPSAgeSecret is a Secret of OwnNamespace whose age keys decrypt where spec.decryption names none.
+	SOPSAgeSecret string
 	// WatchConfigs selects the ConfigMaps and Secrets whose change queues the Kustomizations that refer to them. Nil watches none.
 	WatchConfigs labels.Selector
 	// Defaults of the policy hold where a Kustomization says nothing.

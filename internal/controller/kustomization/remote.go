@@ -19,8 +19,9 @@ func (p *pass) buildOptions(ctx context.Context, root string, in inputs) build.O
 	options := build.Options{NoRemoteBases: p.NoRemoteBases, Substitution: in.substitution}
 	if p.RemoteBuilds != nil {
 		ks := p.ks.DeepCopy()
-		options.Remote = func() (build.Rendered, error) {
-			return p.RemoteBuilds.Render(ctx, root, ks, build.Options{NoRemoteBases: p.NoRemoteBases}, min(p.timeout(), maxRemoteTime))
+		options.Remote = func(decrypted map[string][]byte) (build.Rendered, error) {
+			return p.RemoteBuilds.Render(ctx, root, ks, build.Options{NoRemoteBases: p.NoRemoteBases, Decrypted: decrypted},
+				min(p.timeout(), maxRemoteTime))
 		}
 	}
 	return options

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -19,6 +20,14 @@ func (p *pass) checkSpec(context.Context) *outcome {
 			reason: v1.ReasonFieldNotSupported,
 			message: fmt.Sprintf("%s: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec",
 				strings.Join(fields, ", ")),
+		}
+	}
+	if d := p.ks.Spec.Decryption; d != nil && d.ServiceAccountName != "" {
+		return &outcome{
+			state:  stateStalled,
+			reason: meta.FeatureGateDisabledReason,
+			message: "spec.decryption.serviceAccountName needs the feature gate ObjectLevelWorkloadIdentity, which this version of holdfast does not have; " +
+				"put the credentials into the Secret of spec.decryption.secretRef, or leave the field out to use those of the controller",
 		}
 	}
 	if refused := p.checkPolicy(); refused != nil {
@@ -45,10 +54,8 @@ func unsupported(spec v1.KustomizationSpec) []string {
 		name string
 		set  bool
 	}{
-		{"spec.decryption", spec.Decryption != nil},
 		{"spec.kubeConfig", spec.KubeConfig != nil},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
-		{"spec.ignore", len(spec.Ignore) > 0},
 		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},
 	} {
 		if f.set {

@@ -20,7 +20,7 @@ func plainSpec() v1.KustomizationSpec {
 
 // supported are the fields that work. A field of a newer API is in neither list until someone has decided.
 var supported = map[string][]string{
-	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "deletionPolicy", "dependsOn", "force", "healthCheckExprs", "healthChecks",
+	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "decryption", "deletionPolicy", "dependsOn", "force", "healthCheckExprs", "healthChecks", "ignore",
 		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "postBuild", "prune", "retryInterval",
 		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace", "readyExpr"},
@@ -34,10 +34,8 @@ var refused = map[string]map[string]struct {
 	want string
 }{
 	"KustomizationSpec": {
-		"decryption":         {func(s *v1.KustomizationSpec) { s.Decryption = &fluxv1.Decryption{} }, "spec.decryption"},
 		"kubeConfig":         {func(s *v1.KustomizationSpec) { s.KubeConfig = &fluxmeta.KubeConfigReference{} }, "spec.kubeConfig"},
 		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
-		"ignore":             {func(s *v1.KustomizationSpec) { s.Ignore = []fluxv1.IgnoreRule{{}} }, "spec.ignore"},
 	},
 }
 
@@ -98,15 +96,21 @@ func TestCheckSpec(t *testing.T) {
 		wantMessage string
 	}{
 		"fine": {change: func(*pass) {}},
-		"two fields": {change: func(p *pass) { p.ks.Spec.ServiceAccountName, p.ks.Spec.Decryption = "x", &fluxv1.Decryption{} },
+		"two fields": {change: func(p *pass) {
+			p.ks.Spec.ServiceAccountName, p.ks.Spec.KubeConfig = "x", &fluxmeta.KubeConfigReference{}
+		},
 			wantReason:  "FieldNotSupported",
-			wantMessage: "spec.decryption, spec.serviceAccountName: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
+			wantMessage: "spec.kubeConfig, spec.serviceAccountName: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
 		"an annotation with a value that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationRetain: "Forever"} },
 			wantReason:  "InvalidPolicy",
 			wantMessage: `holdfast.dev/retain is "Forever": want InUse, History or None; nothing is applied or pruned until it is corrected`},
 		"an annotation that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{"holdfast.dev/retian": "None"} },
 			wantReason:  "InvalidPolicy",
 			wantMessage: "there is no annotation holdfast.dev/retian; nothing is applied or pruned until it is corrected"},
+		"P66 an account for decryption": {change: func(p *pass) { p.ks.Spec.Decryption = &fluxv1.Decryption{ServiceAccountName: "x"} },
+			wantReason: "FeatureGateDisabled",
+			wantMessage: "spec.decryption.serviceAccountName needs the feature gate ObjectLevelWorkloadIdentity, which this version of holdfast does not have; " +
+				"put the credentials into the Secret of spec.decryption.secretRef, or leave the field out to use those of the controller"},
 		"another namespace": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace = "other" }},
 		"another namespace, forbidden": {change: func(p *pass) { p.ks.Spec.SourceRef.Namespace, p.NoCrossNamespaceRefs = "other", true },
 			wantReason: "AccessDenied", wantMessage: "can't access 'GitRepository/other/repo', cross-namespace references have been blocked"},

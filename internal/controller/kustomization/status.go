@@ -174,7 +174,7 @@ func (p *pass) report(out outcome) {
 	case stateStalled:
 		conditions.MarkFalse(p.ks, fluxmeta.ReadyCondition, out.reason, "%s", bounded(out.message))
 		conditions.MarkStalled(p.ks, out.reason, "%s", bounded(out.message))
-		if out.reason != fluxAccessDenied { // as in Flux, where the same spec may be allowed after a restart
+		if out.reason != fluxAccessDenied && out.reason != fluxmeta.FeatureGateDisabledReason { // as in Flux, where the same spec may be allowed after a restart
 			p.ks.Status.ObservedGeneration = p.ks.Generation
 		}
 	}
