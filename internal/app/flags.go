@@ -42,10 +42,10 @@ type Flags struct {
 	concurrent, concurrentSSA, httpRetry int
 	customApplyStageKinds                string
 	requeueDependency                    time.Duration
-	noRemoteBases                        bool
 	noRevisionStore                      bool
 	substituteWholeText                  bool
 	sopsAgeSecret                        string
+	noRemoteBases, unblockStatefulSets   bool
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -119,6 +119,9 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.substituteWholeText, "substitute-whole-text", false,
 		"Under spec.postBuild, treat every '$$' and '${' as Flux does: '$$' becomes '$', and a '${' that begins no valid "+
 			"expression fails the build. Otherwise text that is no expression of a valid variable name stays as it is.")
+	fs.BoolVar(&f.unblockStatefulSets, "unblock-statefulsets", true,
+		"Delete a pod that is not ready, was made from a template that is no longer wanted and was never healthy, and keeps an "+
+			"ordered StatefulSet from going on.")
 }
 
 func (s *storageFlags) bind(fs *pflag.FlagSet) {
@@ -195,6 +198,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		LenientSubstitution:      !f.gate(gateStrict),
 		SubstituteWholeText:      f.substituteWholeText,
 		SOPSAgeSecret:            f.sopsAgeSecret,
+		UnblockStatefulSets:      f.unblockStatefulSets,
 	}
 }
 

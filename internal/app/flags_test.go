@@ -41,6 +41,7 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"max-retry-delay":                    "15m0s",
 		"no-cross-namespace-refs":            "false",
 		"no-remote-bases":                    "false",
+		"unblock-statefulsets":               "true",
 		"override-manager":                   "[]",
 		"requeue-dependency":                 "30s",
 		"sops-age-secret":                    "",

@@ -115,7 +115,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		p.tellInPlace(result.Changes)
 	}
 	if err != nil {
-		return p.failed(meta.ReconciliationFailedReason, withChanges(err, result.Changes))
+		return p.failed(meta.ReconciliationFailedReason, withChanges(withKept(err, p.plan.Retain), result.Changes))
 	}
 	if !result.Done() {
 		return p.applyPending(result.Pending)

@@ -40,6 +40,8 @@ type Options struct {
 	AdditiveReadyExpr bool
 	// NoRevisionStore stores no revisions, so that none can be brought back.
 	NoRevisionStore bool
+	// UnblockStatefulSets deletes the pods of a template that was given up where a StatefulSet would wait for them for ever.
+	UnblockStatefulSets bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
 	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).

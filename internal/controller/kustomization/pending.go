@@ -65,24 +65,16 @@ func kinds(retained []v1.RetainedObject) string {
 	return strings.Join(names, ", ")
 }
 
-// maxHeldNames bounds the objects that the message of a failed revision names.
-const maxHeldNames = 3
-
 // held names what a failed revision keeps from being pruned, and the way out for what can't wait.
 func (p *pass) held() string {
-	var names []string
+	var ids []object.ID
 	for _, r := range p.plan.Retain {
 		if r.Reason == v1.RetainedAwaitingHealth {
-			names = append(names, r.ID.String())
+			ids = append(ids, r.ID)
 		}
 	}
-	if len(names) == 0 {
+	if len(ids) == 0 {
 		return ""
 	}
-	text := strings.Join(names[:min(len(names), maxHeldNames)], ", ")
-	if more := len(names) - maxHeldNames; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("; kept until a revision is healthy: %s (to let one go now, annotate it with %s: %s)",
-		text, v1.AnnotationPrune, v1.PruneImmediate)
+	return "; kept until a revision is healthy: " + named(ids)
 }

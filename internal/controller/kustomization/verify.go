@@ -38,6 +38,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 		p.healthText = overall.StalledText()
 	}
 	p.tellCulprits(culprits(overall))
+	p.unblock(ctx, overall)
 	p.considerGoingBack(ctx, overall)
 	return nil
 }
