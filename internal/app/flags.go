@@ -46,6 +46,7 @@ type Flags struct {
 	substituteWholeText                  bool
 	sopsAgeSecret                        string
 	noRemoteBases, unblockStatefulSets   bool
+	overrideManagers                     []string
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -119,6 +120,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.substituteWholeText, "substitute-whole-text", false,
 		"Under spec.postBuild, treat every '$$' and '${' as Flux does: '$$' becomes '$', and a '${' that begins no valid "+
 			"expression fails the build. Otherwise text that is no expression of a valid variable name stays as it is.")
+	fs.StringArrayVar(&f.overrideManagers, "override-manager", nil,
+		"A field manager whose changes to managed objects are undone, also where the manifest does not set the field; repeatable.")
 	fs.BoolVar(&f.unblockStatefulSets, "unblock-statefulsets", true,
 		"Delete a pod that is not ready, was made from a template that is no longer wanted and was never healthy, and keeps an "+
 			"ordered StatefulSet from going on.")
@@ -198,6 +201,8 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		LenientSubstitution:      !f.gate(gateStrict),
 		SubstituteWholeText:      f.substituteWholeText,
 		SOPSAgeSecret:            f.sopsAgeSecret,
+		OverrideManagers:         f.overrideManagers,
+		MigrateAPIVersion:        f.gate(gateMigrateAPIVersion),
 		UnblockStatefulSets:      f.unblockStatefulSets,
 	}
 }

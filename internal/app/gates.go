@@ -27,6 +27,7 @@ const (
 	gateAdditiveReadyExpr = "AdditiveCELDependencyCheck"
 	gateNoConfigWatchers  = "DisableConfigWatchers"
 	gateStrict            = "StrictPostBuildSubstitutions"
+	gateMigrateAPIVersion = "MigrateAPIVersion"
 )
 
 // gates are Flux's feature gates. Those that are not free can only have their default.
@@ -40,7 +41,7 @@ var gates = map[string]gate{
 	"DisableStatusPollerCache":       {standard: true, free: true, note: "health is read from the API server, there is no poller"},
 	"ExternalArtifact":               {standard: false, note: "leave it off: sources of this kind are not supported yet"},
 	"GroupChangeLog":                 {standard: false, note: "leave it off: changes are logged per object"},
-	"MigrateAPIVersion":              {standard: false, note: "leave it off: managed fields are not migrated yet"},
+	gateMigrateAPIVersion:            {standard: false, free: true, note: "when on, managed fields are rewritten to the API version of the manifest"},
 	"ObjectLevelWorkloadIdentity":    {standard: false, note: "leave it off: workload identity is not supported yet"},
 	gateStrict:                       {standard: true, free: true, note: "on, a variable with neither value nor default fails the build; off, it is empty"},
 }

@@ -17,7 +17,6 @@ var refusedFlags = map[string]string{
 	"default-kubeconfig-service-account": "leave it out: remote clusters are not supported yet",
 	"insecure-kubeconfig-exec":           "leave it out: remote clusters are not supported yet",
 	"insecure-kubeconfig-tls":            "leave it out: remote clusters are not supported yet",
-	"override-manager":                   "leave it out: fields of other managers are not taken away yet",
 	"sops-vault-configmap":               "leave it out: put a token into sops.vault-token of the decryption Secret, or into the environment variable VAULT_TOKEN",
 	"watch-label-selector":               "leave it out: one process serves all objects, sharding is not supported yet",
 }
@@ -27,7 +26,6 @@ func bindRefused(fs *pflag.FlagSet) {
 	fs.String("default-service-account", "", "Not supported yet: default account for impersonation.")
 	fs.String("default-decryption-service-account", "", "Not supported yet: default account for decryption.")
 	fs.String("default-kubeconfig-service-account", "", "Not supported yet: default account for kubeconfigs.")
-	fs.StringArray("override-manager", nil, "Not supported yet: field managers that may not change managed objects.")
 	fs.String("sops-vault-configmap", "", "Not supported yet: ConfigMap with the trusted Vault servers.")
 	fs.Int("token-cache-max-size", 100, "Accepted, without effect: holdfast fetches no tokens that could be cached.")
 	fs.Duration("token-cache-max-duration", time.Hour, "Accepted, without effect: holdfast fetches no tokens that could be cached.")

@@ -41,7 +41,7 @@ func (e *Executor) withoutForwardOnly(ctx context.Context, req ApplyRequest, obj
 		if RunsOnce(id) {
 			continue
 		}
-		diff, there := ssa.DiffOptions{Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent()}, live[id] != nil
+		diff, there := ssa.DiffOptions{Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(), DriftIgnoreRules: req.Ignore}, live[id] != nil
 		change, _, _, err := manager.Diff(ctx, obj.DeepCopy(), diff)
 		why := onlyForward[id.GroupKind().String()]
 		switch {

@@ -35,6 +35,10 @@ type Executor struct {
 	Concurrency int
 	// CustomStageKinds are applied before the last stage.
 	CustomStageKinds map[schema.GroupKind]struct{}
+	// OverrideManagers are field managers whose fields are taken over, and taken away where the manifest lacks them.
+	OverrideManagers []string
+	// MigrateAPIVersion rewrites the API version of all managed fields to the manifest's before an object is applied.
+	MigrateAPIVersion bool
 }
 
 // ApplyRequest is what to apply, and for whom.
@@ -99,7 +103,7 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	if req.Back {
 		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
 	}
-	changes, err := manager.ApplyAll(ctx, ready, applyOptions(e.CustomStageKinds, req.Ignore))
+	changes, err := manager.ApplyAll(ctx, ready, e.applyOptions(req))
 	if f.err != nil {
 		return f.err
 	}
@@ -197,13 +201,14 @@ func (e *Executor) manager(live liveObjects, f *fence) *ssa.ResourceManager {
 	return m
 }
 
-func applyOptions(custom map[schema.GroupKind]struct{}, ignore []jsondiff.IgnoreRule) ssa.ApplyOptions {
+func (e *Executor) applyOptions(req ApplyRequest) ssa.ApplyOptions {
 	opts := ssa.DefaultApplyOptions()
-	opts.CustomStageKinds = custom
+	opts.CustomStageKinds = e.CustomStageKinds
+	opts.MigrateAPIVersion = e.MigrateAPIVersion
+	opts.DriftIgnoreRules = req.Ignore
 	opts.ExclusionSelector = exclusions()
 	opts.IfNotPresentSelector = ifNotPresent()
-	opts.Cleanup = cleanup()
-	opts.DriftIgnoreRules = ignore
+	opts.Cleanup = cleanup(e.OverrideManagers)
 	return opts
 }
 
@@ -215,7 +220,7 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 	recreated := false
 	for _, obj := range objects {
 		_, _, _, err := manager.Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{
-			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(),
+			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(), DriftIgnoreRules: req.Ignore,
 		})
 		if err == nil {
 			continue
@@ -286,9 +291,12 @@ func ifNotPresent() map[string]string {
 }
 
 // cleanup takes over what other tools left on the object, as Flux does. "ssa: Merge" on the object opts out of it.
-func cleanup() ssa.ApplyCleanupOptions {
-	kubectl := func(op metav1.ManagedFieldsOperationType) ssa.FieldManager {
-		return ssa.FieldManager{Name: "kubectl", OperationType: op}
+func cleanup(overridden []string) ssa.ApplyCleanupOptions {
+	managers := append(bothOf("kubectl"),
+		ssa.FieldManager{Name: "before-first-apply", OperationType: metav1.ManagedFieldsOperationUpdate},
+		ssa.FieldManager{Name: v1.ApplyManager, OperationType: metav1.ManagedFieldsOperationUpdate})
+	for _, name := range overridden {
+		managers = append(managers, bothOf(name)...)
 	}
 	return ssa.ApplyCleanupOptions{
 		Annotations: []string{
@@ -296,13 +304,16 @@ func cleanup() ssa.ApplyCleanupOptions {
 			"kustomize.toolkit.fluxcd.io/checksum",
 			"fluxcd.io/sync-checksum",
 		},
-		Labels: []string{"fluxcd.io/sync-gc-mark"},
-		FieldManagers: []ssa.FieldManager{
-			kubectl(metav1.ManagedFieldsOperationApply), kubectl(metav1.ManagedFieldsOperationUpdate),
-			{Name: "before-first-apply", OperationType: metav1.ManagedFieldsOperationUpdate},
-			{Name: v1.ApplyManager, OperationType: metav1.ManagedFieldsOperationUpdate},
-		},
-		Exclusions: map[string]string{v1.ControlPrefix + "ssa": "Merge"},
+		Labels:        []string{"fluxcd.io/sync-gc-mark"},
+		FieldManagers: managers,
+		Exclusions:    map[string]string{v1.ControlPrefix + "ssa": "Merge"},
+	}
+}
+
+// bothOf is a field manager by whichever way it writes.
+func bothOf(name string) []ssa.FieldManager {
+	return []ssa.FieldManager{
+		{Name: name, OperationType: metav1.ManagedFieldsOperationApply}, {Name: name, OperationType: metav1.ManagedFieldsOperationUpdate},
 	}
 }
 

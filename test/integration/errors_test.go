@@ -199,7 +199,7 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 		ks.Spec.Suspend = false
 	})
 	ks := s.awaitMessage("app", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported,
-		"spec.decryption", "spec.kubeConfig", "spec.postBuild", "spec.serviceAccountName", "spec.ignore",
+		"spec.decryption", "spec.kubeConfig", "spec.postBuild", "spec.serviceAccountName",
 		"spec.rollout.onFailure: Rollback", "spec.rollout.keepRevisions")
 	if ks.Status.Inventory != nil || ks.Status.LastAttemptedRevision != "" {
 		t.Errorf("something was attempted: %+v", ks.Status)

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// statefulSet is the manifest of a StatefulSet with two replicas, one pod after another.
-func statefulSet(name, image string) string {
+// orderedSet is the manifest of a StatefulSet with two replicas, one pod after another.
+func orderedSet(name, image string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: %[1]s}
@@ -40,14 +40,14 @@ func TestStatefulSetGetsPastAFailedTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
-			r1 := s.push(map[string]string{"db.yaml": statefulSet("db", tt.good)})
+			r1 := s.push(map[string]string{"db.yaml": orderedSet("db", tt.good)})
 			s.follow()
 			s.deploy("db")
 			s.awaitReady("db", r1)
 			first := s.pod("db-0")
-			s.push(map[string]string{"db.yaml": statefulSet("db", tt.bad)})
+			s.push(map[string]string{"db.yaml": orderedSet("db", tt.bad)})
 			s.awaitFailing("db-1", tt.bad)
-			r3 := s.push(map[string]string{"db.yaml": statefulSet("db", tt.next)})
+			r3 := s.push(map[string]string{"db.yaml": orderedSet("db", tt.next)})
 			s.awaitReady("db", r3)
 			s.awaitEvent("db", "Normal", "Progressing", "Pod/"+s.namespace+"/db-1 is not ready, runs a template of StatefulSet/"+s.namespace+"/db that is given up")
 			if tt.next == tt.good {
@@ -61,11 +61,11 @@ func TestStatefulSetGetsPastAFailedTemplate(t *testing.T) {
 func TestStatefulSetGetsPastAFailedFirstTemplate(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.push(map[string]string{"db.yaml": statefulSet("db", missingImage)})
+	s.push(map[string]string{"db.yaml": orderedSet("db", missingImage)})
 	s.follow()
 	s.deploy("db")
 	s.awaitFailing("db-0", missingImage)
-	r2 := s.push(map[string]string{"db.yaml": statefulSet("db", goodImage)})
+	r2 := s.push(map[string]string{"db.yaml": orderedSet("db", goodImage)})
 	s.awaitReady("db", r2)
 }
 

@@ -19,6 +19,10 @@ type Options struct {
 	ConcurrentSSA int
 	// CustomApplyStageKinds are applied, and awaited, before the last stage.
 	CustomApplyStageKinds []schema.GroupKind
+	// OverrideManagers are field managers whose fields are taken over, and taken away where the manifest lacks them.
+	OverrideManagers []string
+	// MigrateAPIVersion rewrites the API version of all managed fields before an object is applied (gate MigrateAPIVersion).
+	MigrateAPIVersion bool
 	// RequeueDependency is the time between two looks at a dependency or source that is not ready.
 	RequeueDependency time.Duration
 	// MinRetryDelay and MaxRetryDelay bound the exponential back-off for errors outside the pipeline.
