@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,7 +154,7 @@ func (w *world) forbids(ks *v1.Kustomization, p publication, obj *unstructured.U
 		return p.revision + " has it"
 	}
 	if demanded.healthy {
-		if why := w.unhealthy(r); why != "" {
+		if why := w.unhealthy(r, policy.soak); why != "" {
 			return why
 		}
 	}
@@ -176,15 +178,19 @@ func leftWhileOff(ks *v1.Kustomization, id object.ID) bool {
 	return false
 }
 
-// unhealthy names a workload of a build that never ran as the build wants it.
-func (w *world) unhealthy(r render) string {
+// unhealthy names a workload of a build that never ran as the build wants it, or not for long enough by now.
+func (w *world) unhealthy(r render, soak time.Duration) string {
 	for _, want := range r.objects() {
 		if podPath[want.GetKind()] == nil || (want.GetKind() == "Job" && isSuspended(want)) {
 			continue
 		}
 		id := object.IDOf(want)
-		if _, ok := w.truth.healthy[id][templateOf(want)]; !ok {
+		first, ok := w.truth.healthy[id][templateOf(want)]
+		switch {
+		case !ok:
 			return id.String() + " was never healthy as it is wanted"
+		case first.step > w.truth.jumpedBack && w.now.Sub(first.at) < soak-time.Second: // status holds whole seconds
+			return fmt.Sprintf("%s is healthy as it is wanted since %s, which is less than the soak of %s", id, first.at, soak)
 		}
 	}
 	return ""

@@ -41,6 +41,7 @@ var (
 	orders    = []string{"", "", "", "AfterHealthy", "AfterHealthy", "AfterApply"}
 	retains   = []string{"", "", "InUse", "InUse", "History", "History", "None"}
 	maxPrunes = []string{"", "", "", "0", "1", "2", "30%"}
+	soaks     = []string{"", "", "", "1m0s", "5m0s"}
 	times     = []string{"Immediate", "WhenHealthy", "WhenUnused", "Confirm"}
 	ruleKinds = []string{"ConfigMap", "ConfigMap/app0", "Secret", "Deployment", "StatefulSet", "Job", "ServiceAccount"}
 )
@@ -48,7 +49,7 @@ var (
 // drawRollout is a spec.rollout.
 func (w *world) drawRollout() map[string]any {
 	rollout := map[string]any{}
-	for field, value := range map[string]string{"pruneOrder": pick(w.rng, orders), "retain": pick(w.rng, retains)} {
+	for field, value := range map[string]string{"pruneOrder": pick(w.rng, orders), "retain": pick(w.rng, retains), "soak": pick(w.rng, soaks)} {
 		if value != "" {
 			rollout[field] = value
 		}
@@ -78,7 +79,7 @@ func (w *world) annotatePolicy(u *unstructured.Unstructured) {
 	}
 	key := pick(w.rng, policyAnnotations)
 	value := map[string]string{v1.AnnotationPruneOrder: pick(w.rng, orders), v1.AnnotationRetain: pick(w.rng, append(retains, "Some")),
-		v1.AnnotationMaxPrune: pick(w.rng, maxPrunes), v1.AnnotationPrune: pick(w.rng, ruleKinds) + "=" + pick(w.rng, times)}[key]
+		v1.AnnotationMaxPrune: pick(w.rng, maxPrunes), v1.AnnotationSoak: pick(w.rng, soaks), v1.AnnotationPrune: pick(w.rng, ruleKinds) + "=" + pick(w.rng, times)}[key]
 	if a[key] != "" || value == "" {
 		delete(a, key)
 	} else {
@@ -87,7 +88,7 @@ func (w *world) annotatePolicy(u *unstructured.Unstructured) {
 	u.SetAnnotations(a)
 }
 
-var policyAnnotations = []string{v1.AnnotationPruneOrder, v1.AnnotationRetain, v1.AnnotationMaxPrune, v1.AnnotationPrune}
+var policyAnnotations = []string{v1.AnnotationPruneOrder, v1.AnnotationRetain, v1.AnnotationMaxPrune, v1.AnnotationSoak, v1.AnnotationPrune}
 
 // confirm is a person who repeats a digest: the one that is shown, or one that was shown before.
 func (w *world) confirm() string {

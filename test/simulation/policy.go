@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -15,6 +16,7 @@ import (
 type policy struct {
 	afterApply       bool
 	retain, maxPrune string
+	soak             time.Duration
 	rules            []v1.PruneRule
 	// invalid is true when some value means nothing, so that nothing is to be pruned.
 	invalid bool
@@ -40,6 +42,11 @@ func policyOf(ks *v1.Kustomization) policy {
 	limit := ""
 	if spec.MaxPrune != nil {
 		limit = spec.MaxPrune.String()
+	}
+	if spec.Soak != nil {
+		p.soak = spec.Soak.Duration
+	} else if d, err := time.ParseDuration(ks.Annotations[v1.AnnotationSoak]); err == nil {
+		p.soak = d
 	}
 	p.maxPrune = first(limit, v1.AnnotationMaxPrune, "")
 	if len(p.rules) == 0 && ks.Annotations[v1.AnnotationPrune] != "" {

@@ -112,7 +112,11 @@ func (w *world) disturb() {
 			return
 		}
 	case clockJump:
-		w.now = w.now.Add(time.Duration(w.rng.IntN(3600)-600) * time.Second)
+		by := time.Duration(w.rng.IntN(3600)-600) * time.Second
+		w.now = w.now.Add(by)
+		if by < 0 {
+			w.truth.jumpedBack = w.step
+		}
 	case sourceRewind:
 		s := pick(w.rng, w.sources)
 		w.offer(s, pick(w.rng, s.published))

@@ -25,8 +25,10 @@ type truth struct {
 	revisions map[object.ID][]object.ID
 	// pausedAt is the step at which a Deployment was last paused.
 	pausedAt int64
-	// healthy is the last step at which a workload was seen to run a template as it should.
-	healthy map[object.ID]map[string]int64
+	// healthy is when a workload was first seen to run a template as it should.
+	healthy map[object.ID]map[string]moment
+	// jumpedBack is the step at which the clock last went back.
+	jumpedBack int64
 	// created and relabelled are the steps at which an object was made, and at which its owner labels last changed.
 	created, relabelled map[types.UID]int64
 	// handmade are objects whose owner labels a person wrote: if they say that they are ours, that is not our doing.
@@ -73,6 +75,12 @@ func (u uses) change(step int64, now time.Time, before, after []object.ID) {
 	}
 }
 
+// moment is a step and its time.
+type moment struct {
+	step int64
+	at   time.Time
+}
+
 // application is a write by server-side apply.
 type application struct {
 	step int64
@@ -87,7 +95,7 @@ type version struct {
 
 func newTruth(*world) truth {
 	return truth{
-		uses: newUses(), past: newUses(), revisions: map[object.ID][]object.ID{}, healthy: map[object.ID]map[string]int64{},
+		uses: newUses(), past: newUses(), revisions: map[object.ID][]object.ID{}, healthy: map[object.ID]map[string]moment{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
 		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, digests: map[string]string{}, versions: map[string][]version{},
 	}
@@ -281,15 +289,17 @@ func hasCondition(u *unstructured.Unstructured, kind string) bool {
 	return false
 }
 
-// noteHealth keeps when a workload last ran its template as it should, by plain numbers.
+// noteHealth keeps when a workload first ran its template as it should, by plain numbers.
 func (w *world) noteHealth(id object.ID, u *unstructured.Unstructured) {
 	if podPath[id.Kind] == nil || !runsAsItShould(u) {
 		return
 	}
 	if w.truth.healthy[id] == nil {
-		w.truth.healthy[id] = map[string]int64{}
+		w.truth.healthy[id] = map[string]moment{}
 	}
-	w.truth.healthy[id][templateOf(u)] = w.step
+	if template := templateOf(u); w.truth.healthy[id][template].at.IsZero() {
+		w.truth.healthy[id][template] = moment{w.step, w.now}
+	}
 }
 
 func runsAsItShould(u *unstructured.Unstructured) bool {
