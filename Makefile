@@ -56,9 +56,15 @@ cover: ## Fail if the tests of a package that decides about deletions leave too 
 	@$(GO) test -vet=off -cover $(CORE) | awk -v least=$(COVERAGE) '{print} $$1 != "ok" {bad = 1} \
 		/coverage:/ {for (i = 1; i < NF; i++) if ($$i == "coverage:" && $$(i+1)+0 < least) {print "less than " least "%: " $$2; bad = 1}} END {exit bad}'
 
+# The packages whose branches a simulation counts.
+SIM_PACKAGES = ./internal/plan,./internal/usage,./internal/policy,./internal/inventory,./internal/trigger,./internal/controller/kustomization
+
 .PHONY: sim
 sim: ## Simulate for two minutes, or STEPS steps (FROM=seed repeats a run), or one run by its SEED (HISTORY=file keeps what happened in a failing one)
-	SIM=1 SEED=$(SEED) STEPS=$(STEPS) FROM=$(FROM) HISTORY=$(abspath $(HISTORY)) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
+	@mkdir -p bin
+	SIM=1 SEED=$(SEED) STEPS=$(STEPS) FROM=$(FROM) HISTORY=$(abspath $(HISTORY)) $(GO) test -vet=off -count=1 -timeout 0 -v -run '^TestSimulation$$' \
+		-coverpkg=$(SIM_PACKAGES) -coverprofile=bin/simulation.cover ./test/simulation
+	@$(GO) run ./test/simulation/branches bin/simulation.cover
 
 .PHONY: mutants
 mutants: ## Put deliberate faults into copies of the source, and tell which test finds each (FAULTS="name name" for some of them)
