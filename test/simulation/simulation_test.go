@@ -53,7 +53,7 @@ func TestSimulation(t *testing.T) {
 }
 
 // tell is the number of steps after which a long run tells how far it is.
-const tell = 500_000
+const tell = 100_000
 
 // runLong runs the seeds from 0 to 99 and then those from first on, for a number of steps or, if that is zero, two minutes.
 func runLong(t *testing.T, first uint64, steps int64) {
