@@ -48,7 +48,7 @@ func (w *world) checkApply(k *worker, c modelcluster.Change) {
 		}
 		return
 	}
-	if k.process.superseded {
+	if k.process.superseded || len(w.processes) > 1 {
 		w.truth.stray[c.After.GetUID()] = true
 		w.stats.Strays++
 		return

@@ -28,6 +28,16 @@ func (w *world) drain() string {
 	return "restarted: " + id.String()
 }
 
+// fill takes all pods away, and the room for new ones, for a while: what they need is then known from what makes them alone.
+func (w *world) fill() string {
+	w.cluster.Full = !w.cluster.Full
+	if !w.cluster.Full {
+		return "there is room for pods again"
+	}
+	w.cluster.Each(schemaKind("", "Pod"), func(u *unstructured.Unstructured) { w.cluster.Delete("node-drain", object.IDOf(u)) })
+	return "all pods are evicted, and there is no room for new ones"
+}
+
 // autoscale sets the replicas of a workload whose source does not say how many, also to none and back.
 func (w *world) autoscale() string {
 	var scaled []object.ID

@@ -32,6 +32,7 @@ func (w *world) wouldMiss(id object.ID) string {
 			victim = change.ID().String()
 		}
 	}
+	c.Full = false
 	rouse(c)
 	for range maxProbe {
 		// With 1 the Deployment controller comes last, so that what it would take away is started first.

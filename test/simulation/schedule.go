@@ -131,7 +131,7 @@ func (w *world) disturb() {
 // happen is something that people or nodes do.
 func (w *world) happen() {
 	what := ""
-	switch w.rng.IntN(20) {
+	switch w.rng.IntN(21) {
 	case 0, 1, 2, 3, 4:
 		s := pick(w.rng, w.sources)
 		old := s.newest().tree
@@ -152,6 +152,8 @@ func (w *world) happen() {
 		what = w.fire()
 	case 14:
 		what = w.confirm()
+	case 15:
+		what = w.fill()
 	default:
 		what = w.touchObject()
 	}

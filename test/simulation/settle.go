@@ -54,7 +54,7 @@ func (w *world) settle() {
 // heal ends what kept the world from rest.
 func (w *world) heal() {
 	w.say("all faults end")
-	w.calm, w.calmSince = true, w.now
+	w.calm, w.calmSince, w.cluster.Full = true, w.now, false
 	for len(w.processes) > 1 {
 		w.killProcess(w.processes[0])
 	}

@@ -2,6 +2,7 @@ package modelcluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,8 @@ type Cluster struct {
 	Deleting func(by string, obj *unstructured.Unstructured)
 	// PageSize bounds the pages of lists, below what clients ask for.
 	PageSize int
+	// Full is true while no pod can be made: a quota is used up, say.
+	Full bool
 
 	kinds    map[schema.GroupKind]*kind
 	objects  map[schema.GroupKind]*collection
@@ -179,6 +182,9 @@ func (c *Cluster) create(by string, k *kind, obj *unstructured.Unstructured, own
 	}
 	if k.definition != "" && c.find(definitionKind, "", k.definition).obj.GetDeletionTimestamp() != nil {
 		return nil, apierrors.NewMethodNotSupported(k.resource(), "create")
+	}
+	if c.Full && k.GroupKind() == podKind {
+		return nil, apierrors.NewForbidden(k.resource(), obj.GetName(), errors.New("exceeded quota: pods"))
 	}
 	obj = obj.DeepCopy()
 	unstructured.RemoveNestedField(obj.Object, "status")
@@ -339,7 +345,7 @@ func (c *Cluster) Version() int64 { return c.version }
 
 // Clone returns a cluster in the same state, which nobody watches. What happens to one does not happen to the other.
 func (c *Cluster) Clone() *Cluster {
-	next := &Cluster{Now: c.Now, PageSize: c.PageSize, kinds: maps.Clone(c.kinds), pages: map[string][]*entry{},
+	next := &Cluster{Now: c.Now, PageSize: c.PageSize, Full: c.Full, kinds: maps.Clone(c.kinds), pages: map[string][]*entry{},
 		objects: make(map[schema.GroupKind]*collection, len(c.objects)), version: c.version, uids: c.uids}
 	for gk, list := range c.objects {
 		next.objects[gk] = &collection{sorted: slices.Clone(list.sorted)}

@@ -312,3 +312,20 @@ func TestACloneIsAWorldOfItsOwn(t *testing.T) {
 		t.Error("what happens in one happens in the other")
 	}
 }
+
+func TestAFullClusterMakesNoPods(t *testing.T) {
+	cluster, c := newCluster()
+	configs(cluster, "one")
+	cluster.Full = true
+	apply(t, c, deployment("web:1", "one"))
+	work(cluster)
+	if ready(cluster) != 0 {
+		t.Error("pods in a full cluster")
+	}
+	cluster.Full = false
+	cluster.Create("someone", thing("v1", "ConfigMap", "apps", "other", nil)) // whatever happens next wakes the controllers
+	work(cluster)
+	if ready(cluster) != 2 {
+		t.Error("no pods after there was room again")
+	}
+}
