@@ -67,8 +67,12 @@ sim: ## Simulate for two minutes, or STEPS steps (FROM=seed repeats a run), or o
 	@$(GO) run ./test/simulation/branches bin/simulation.cover
 
 .PHONY: mutants
-mutants: ## Put deliberate faults into copies of the source, and tell which test finds each (FAULTS="name name" for some of them)
-	$(GO) run ./test/mutants $(FAULTS)
+mutants: ## Put deliberate faults into the source, one at a time, and tell which checks find each (FAULTS="part of a name" CHECKS=unit RESUME=1)
+	$(GO) run ./test/mutants -checks "$(CHECKS)" $(if $(RESUME),-resume) $(FAULTS)
+
+.PHONY: bench
+bench: ## Measure the planner, usage, inventories and lists of users at their limits (BENCH=part of a name, COUNT=5)
+	$(GO) test -vet=off -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./internal/plan ./internal/usage ./internal/inventory ./internal/observe
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 )
@@ -42,4 +45,26 @@ func TestFenceEndsTheApply(t *testing.T) {
 func fenced(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": "shop", "name": name}}}
+}
+
+// The answer of the fence is good for a moment. An apply that takes longer asks again.
+func TestFenceIsAskedAgain(t *testing.T) {
+	for wait, want := range map[time.Duration]int{0: 1, 2 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAPI()
+			a.before = func(obj client.Object) {
+				if obj.GetName() == "a" {
+					time.Sleep(wait) // the API server holds the request back
+				}
+			}
+			asked := 0
+			_, err := a.executor().Apply(t.Context(), execute.ApplyRequest{
+				Objects: []*unstructured.Unstructured{fenced("a"), fenced("b")},
+				Fence:   func(context.Context) error { asked++; return nil },
+			})
+			if err != nil || asked != want {
+				t.Errorf("asked %d times in %s (%v), want %d", asked, wait, err, want)
+			}
+		})
+	}
 }

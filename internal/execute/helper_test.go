@@ -31,6 +31,8 @@ type api struct {
 	// faults are errors by call, such as "dry-run ConfigMap/a/x".
 	faults map[string]error
 	calls  []string
+	// before is called before an apply that is no dry-run is taken up.
+	before func(client.Object)
 	reads  int
 	writes int
 }
@@ -96,10 +98,13 @@ func (a *api) get(_ context.Context, _ client.WithWatch, key client.ObjectKey, o
 }
 
 func (a *api) patch(_ context.Context, _ client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var o client.PatchOptions
 	o.ApplyOptions(opts)
+	if a.before != nil && len(o.DryRun) == 0 {
+		a.before(obj)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	verb := "apply"
 	if len(o.DryRun) > 0 {
 		verb = "dry-run"

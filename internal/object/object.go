@@ -61,29 +61,32 @@ func (id ID) IsRecordable() bool {
 // ParseInventory reads the form that Inventory writes. Group and kind are cut from the end and the namespace from the
 // front, since none of them can hold an underscore and the name may.
 func ParseInventory(s string) (ID, error) {
-	bad := fmt.Errorf("inventory id %q: want <namespace>_<name>_<group>_<kind>", s)
 	namespace, rest, ok := strings.Cut(s, fieldSeparator)
 	if !ok {
-		return ID{}, bad
+		return ID{}, malformed(s)
 	}
 	i := strings.LastIndex(rest, fieldSeparator)
 	if i < 0 {
-		return ID{}, bad
+		return ID{}, malformed(s)
 	}
 	rest, kind := rest[:i], rest[i+1:]
 	i = strings.LastIndex(rest, fieldSeparator)
 	if i < 0 {
-		return ID{}, bad
+		return ID{}, malformed(s)
 	}
 	name, group := rest[:i], rest[i+1:]
 	if name == "" || kind == "" {
-		return ID{}, bad
+		return ID{}, malformed(s)
 	}
 	id := ID{Group: group, Kind: kind, Namespace: namespace, Name: strings.ReplaceAll(name, colonReplacement, ":")}
 	if problem := id.Unaddressable(); problem != "" {
 		return ID{}, fmt.Errorf("inventory id %q: %s", s, problem)
 	}
 	return id, nil
+}
+
+func malformed(s string) error {
+	return fmt.Errorf("inventory id %q: want <namespace>_<name>_<group>_<kind>", s)
 }
 
 // Unaddressable says why no object can have the identity, as its name or namespace can't be a part of a URL; empty when one

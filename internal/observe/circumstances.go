@@ -127,16 +127,15 @@ func (c *circumstances) claimsOf(ctx context.Context, namespace string) claims {
 	if known, ok := c.pods[namespace]; ok {
 		return known
 	}
-	pods, err := c.list(ctx, podKind, namespace)
-	asked := claims{names: map[string]bool{}, err: err}
-	for _, pod := range pods {
+	asked := claims{names: map[string]bool{}}
+	asked.err = c.each(ctx, podKind, namespace, func(pod *unstructured.Unstructured) {
 		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == "Succeeded" || phase == "Failed" {
-			continue
+			return
 		}
 		for _, name := range claimsOfPod(pod) {
 			asked.names[name] = true
 		}
-	}
+	})
 	c.pods[namespace] = asked
 	return asked
 }

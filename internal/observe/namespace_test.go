@@ -22,6 +22,7 @@ import (
 type namespaced struct {
 	discovery.DiscoveryInterface
 	kinds []schema.GroupVersionKind
+	err   error
 }
 
 func (n *namespaced) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
@@ -30,7 +31,7 @@ func (n *namespaced) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.A
 		lists = append(lists, &metav1.APIResourceList{GroupVersion: k.GroupVersion().String(),
 			APIResources: []metav1.APIResource{{Name: k.Kind, Kind: k.Kind, Namespaced: true, Verbs: []string{"list"}}}})
 	}
-	return nil, lists, nil
+	return nil, lists, n.err
 }
 
 // An object counts as part of another one only if that one was listed in the same namespace.
@@ -107,5 +108,17 @@ func TestContentsOfANamespaceInPages(t *testing.T) {
 		if got.Known != tt.want.Known || got.Why != tt.want.Why || !slices.Equal(got.Users, tt.want.Users) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
+	}
+}
+
+// What discovery lacks for a moment may have something in the Namespace, so that nothing is known.
+func TestContentsOfPartialDiscovery(t *testing.T) {
+	ns := object.ID{Kind: "Namespace", Name: "shop"}
+	partial := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: fmt.Errorf("503")}}
+	o := &observe.Observer{Discovery: &namespaced{kinds: []schema.GroupVersionKind{configMap}, err: partial}}
+	o.Reader = interceptor.NewClient(nil, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil }})
+	if got := o.Users(t.Context(), []object.ID{ns}, false)[ns]; got.Known || got.Why == "" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -24,6 +24,7 @@ type survey struct {
 	live     usage.Live
 	// listed has the error of every list, or nil.
 	listed map[place]error
+	rules  []usage.Rule
 	// unknown has, for the targets whose users can't be told in full, why.
 	unknown map[object.ID]error
 }
@@ -36,7 +37,7 @@ type place struct {
 
 // survey lists everything that can be a user of the targets.
 func (o *Observer) survey(ctx context.Context, targets object.Set, q Question) *survey {
-	s := &survey{observer: o, listed: map[place]error{}, unknown: map[object.ID]error{}}
+	s := &survey{observer: o, listed: map[place]error{}, rules: q.References, unknown: map[object.ID]error{}}
 	custom, err := o.customKinds(q.Around)
 	// Those that need all namespaces come first, so that no namespace is listed once more.
 	ids := slices.SortedFunc(maps.Keys(targets), func(a, b object.ID) int {
@@ -96,7 +97,7 @@ func (s *survey) look(ctx context.Context, target object.ID, p place, required b
 	err, done := s.listed[p]
 	if !done {
 		var items usage.Live
-		items, err = s.observer.list(ctx, p.gvk, p.namespace)
+		items, err = s.observer.list(ctx, p.gvk, p.namespace, s.rules)
 		if !required && isUnserved(err) {
 			err = s.observer.confirmUnserved(p.gvk.GroupKind(), err)
 		}
@@ -147,20 +148,33 @@ func (o *Observer) customKinds(around object.Set) ([]schema.GroupKind, error) {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }), nil
 }
 
-func (o *Observer) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (usage.Live, error) {
+// list reads a place. What is kept of it is what the users are found by, so that the largest of namespaces fits into the memory
+// of a small controller.
+func (o *Observer) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string, rules []usage.Rule) (usage.Live, error) {
 	var all usage.Live
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	trimmer := usage.Trimmer{Rules: rules}
+	err := o.each(ctx, gvk, namespace, func(u *unstructured.Unstructured) { all = append(all, trimmer.Trim(u)) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// each reads a place page by page.
+func (o *Observer) each(ctx context.Context, gvk schema.GroupVersionKind, namespace string, visit func(*unstructured.Unstructured)) error {
+	next := ""
 	for {
-		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: list.GetContinue()}
+		list := &unstructured.UnstructuredList{} // a new one each time: what is kept may be part of it
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: next}
 		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return nil, err
+			return err
 		}
 		for i := range list.Items {
-			all = append(all, list.Items[i].DeepCopy())
+			visit(&list.Items[i])
 		}
-		if list.GetContinue() == "" {
-			return all, nil
+		if next = list.GetContinue(); next == "" {
+			return nil
 		}
 	}
 }

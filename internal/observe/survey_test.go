@@ -110,6 +110,29 @@ func TestSurveyListsWhatItNeeds(t *testing.T) {
 	}
 }
 
+// A Gateway takes certificates from other namespaces, so that those of all namespaces are listed, once for all certificates.
+func TestUsersOfOtherNamespaces(t *testing.T) {
+	gateway := schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "Gateway"}
+	elsewhere := of(gateway, "g", map[string]any{"spec": map[string]any{"listeners": []any{map[string]any{"tls": map[string]any{
+		"certificateRefs": []any{map[string]any{"name": "s", "namespace": "shop"}}}}}}})
+	elsewhere.SetNamespace("edge")
+	l := &lists{page: 1, objects: map[string][]unstructured.Unstructured{"Gateway": {elsewhere}}}
+	used, unused := inShop("", "Secret", "s"), object.ID{Kind: "Secret", Namespace: "other", Name: "s"}
+	got := surveyor(l, gateway).UsersOf(t.Context(), observe.Question{IDs: []object.ID{used, unused}})
+	if !slices.Equal(got[used].Users, []string{"Gateway/edge/g"}) || len(got[unused].Users) > 0 {
+		t.Errorf("%+v", got)
+	}
+	var asked []string
+	for _, call := range l.calls {
+		if strings.HasPrefix(call, "Gateway ") {
+			asked = append(asked, call)
+		}
+	}
+	if want := []string{`Gateway in "" from ""`}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+}
+
 // A kind that is not served is no user; one that can't be listed leaves the use unknown.
 func TestOtherUsersNotListed(t *testing.T) {
 	secret := inShop("", "Secret", "s")

@@ -80,12 +80,14 @@ func (s *survey) uses(targets object.Set, q Question) map[object.ID]plan.Use {
 			held[id] = struct{}{}
 		}
 	}
-	_, err := usage.Among(targets, s.live, q.Stale, q.References...)
+	found, err := usage.Among(targets, s.live, q.Stale, q.References...)
 	s.note(targets, err)
 	for id := range s.unknown {
 		held[id] = struct{}{}
 	}
-	found, _ := usage.Among(targets, s.live, q.Stale.Keep(held), q.References...) // the same objects can't be understood, which is noted
+	if len(held) > 0 {
+		found, _ = usage.Among(targets, s.live, q.Stale.Keep(held), q.References...) // the same objects can't be understood, which is noted
+	}
 	uses := make(map[object.ID]plan.Use, len(targets))
 	for id := range targets {
 		users, revisions := usage.Summary(found[id]), usage.Summary(past[id])

@@ -52,7 +52,7 @@ func Find(targets object.Set, live Live) (map[object.ID][]User, error) {
 // Among is Find where some objects are stale, so that they count as users only while they stay, and with rules for how
 // custom resources name others.
 func Among(targets object.Set, live Live, stale Stale, rules ...Rule) (map[object.ID][]User, error) {
-	s := scene{live: live, stale: stale, rules: rules, revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
+	s := scene{live: live, stale: stale, rules: rules, generated: generated(targets), revisions: map[object.ID]bool{}, newest: map[object.ID]bool{}}
 	problems := s.findRevisions()
 	s.findPaused()
 	users := map[object.ID][]User{}
@@ -85,7 +85,7 @@ func (s *scene) addUser(u *unstructured.Unstructured, targets object.Set, users 
 	enter(refs, why)
 	enter(claimsOf(u, targets), whyClaims)
 	if !isKnown(u) {
-		enter(mentions(u, targets), whyMentions)
+		enter(mentions(u, s.generated), whyMentions)
 	}
 	if why == "" {
 		return err // it runs nothing
@@ -100,6 +100,8 @@ type scene struct {
 	live  Live
 	stale Stale
 	rules []Rule
+	// generated are the targets that may be mentioned, by name.
+	generated map[string][]object.ID
 	// revisions are the ControllerRevisions that a StatefulSet or DaemonSet, or a pod of one, is at.
 	revisions map[object.ID]bool
 	// newest are the newest ReplicaSets of paused Deployments.
@@ -112,9 +114,8 @@ func (s *scene) pins(u *unstructured.Unstructured) (refs []object.ID, why string
 	if why == "" || err != nil {
 		return nil, "", err
 	}
-	found := object.Set{}
-	err = collect(u, func(id object.ID) { found[id] = struct{}{} })
-	return sorted(found), why, err
+	refs, err = collected(u)
+	return refs, why, err
 }
 
 // The kinds of users that Find tells apart.

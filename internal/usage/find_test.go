@@ -160,6 +160,7 @@ func TestFindByWorkload(t *testing.T) {
 			if again, _ := usage.Find(object.NewSet(cfg), live); !reflect.DeepEqual(got, again) {
 				t.Errorf("in reverse order: %v, want %v", again, got)
 			}
+			sameAnswers(t, object.NewSet(cfg), live)
 		})
 	}
 }
@@ -179,6 +180,7 @@ func TestFindClaimsOfStatefulSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sameAnswers(t, object.NewSet(append(used, unused...)...), objects(t, set))
 	for _, id := range used {
 		if len(got[id]) != 1 {
 			t.Errorf("%s: users %v, want the set", id, got[id])

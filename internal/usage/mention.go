@@ -15,22 +15,29 @@ var hashSuffix = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 // HasHashSuffix tells whether kustomize generated the name from the content of the object.
 func HasHashSuffix(name string) bool { return hashSuffix.MatchString(name) }
 
-// mentions returns the targets that an object of an unknown kind names anywhere, in a string that is the name and nothing
-// else. Only names with a hash are looked for: they mean one object, while a name such as "app" may mean anything.
-func mentions(u *unstructured.Unstructured, targets object.Set) []object.ID {
+// generated returns the targets with a name that kustomize generated, by their names.
+func generated(targets object.Set) map[string][]object.ID {
 	byName := map[string][]object.ID{}
 	for id := range targets {
-		if isInReach(u, id) && HasHashSuffix(id.Name) {
+		if HasHashSuffix(id.Name) {
 			byName[id.Name] = append(byName[id.Name], id)
 		}
 	}
+	return byName
+}
+
+// mentions returns the targets that an object of an unknown kind names anywhere, in a string that is the name and nothing
+// else. Only names with a hash are looked for: they mean one object, while a name such as "app" may mean anything.
+func mentions(u *unstructured.Unstructured, byName map[string][]object.ID) []object.ID {
 	if len(byName) == 0 {
 		return nil
 	}
 	found := object.Set{}
 	everyString(u.Object, func(s string) {
 		for _, id := range byName[s] {
-			found[id] = struct{}{}
+			if isInReach(u, id) {
+				found[id] = struct{}{}
+			}
 		}
 	})
 	return sorted(found)

@@ -50,12 +50,19 @@ func (e *MalformedError) Unwrap() error { return e.Err }
 // that looks like a pod spec is read, and fields of other types are passed over, since such a kind may give a name of
 // PodSpec another meaning.
 func References(u *unstructured.Unstructured) ([]object.ID, error) {
-	found := object.Set{}
-	add := func(id object.ID) { found[id] = struct{}{} }
-	if err := collect(u, add); err != nil {
+	refs, err := collected(u)
+	if err != nil {
 		return nil, &MalformedError{ID: object.IDOf(u), Err: err}
 	}
-	return sorted(found), nil
+	return refs, nil
+}
+
+// collected are all references of an object, sorted and without repetition.
+func collected(u *unstructured.Unstructured) ([]object.ID, error) {
+	refs := make([]object.ID, 0, 8) // most have fewer
+	err := collect(u, func(id object.ID) { refs = append(refs, id) })
+	slices.SortFunc(refs, object.Compare)
+	return slices.Compact(refs), err
 }
 
 func collect(u *unstructured.Unstructured, add func(object.ID)) error {

@@ -1,207 +1,127 @@
-// Command mutants puts deliberate faults into copies of the source, one at a time, and tells which test finds each. A fault
-// that no test finds is a test that is missing, and the command fails.
+// Command mutants puts deliberate faults into the source, one at a time and without changing a file, and tells which checks
+// find each. A fault that no check finds is a check that is missing, and the command fails.
 //
 // A fault is a file in test/mutants/faults: a line that says what is wrong, and texts to replace. Each text has to occur
-// exactly once, so that a fault that no longer fits the source is an error and not a success.
+// exactly once, so that a fault that no longer fits the source is an error and not a success; a test of this package says so
+// without running anything. What was found is written into docs/mutants.md.
+//
+// Usage: mutants [-checks unit,simulation] [-resume] [fault...]. Faults are names or parts of names; none means all.
 package main
 
 import (
-	"bytes"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
-// copied are the parts of the tree that the checks need.
-var copied = []string{"api", "config", "internal", "test/simulation", "go.mod", "go.sum"}
+const (
+	faultsDir = "test/mutants/faults"
+	pageFile  = "docs/mutants.md"
+)
 
-// check is a command that has to fail for a fault.
-type check struct {
-	name string
-	args []string
-	env  []string
-}
-
-// checks run in order; the first that fails has found the fault.
-var checks = []check{
-	{"simulation", []string{"test", "-vet=off", "-count=1", "-run", "^TestSimulation$", "./test/simulation"}, []string{"SIM=1", "STEPS=400000"}},
-	{"unit tests", []string{"test", "-vet=off", "-count=1", "./internal/plan", "./internal/usage", "./internal/inventory", "./internal/health",
-		"./internal/observe", "./internal/execute", "./internal/controller/..."}, nil},
-}
-
-type change struct{ file, old, replacement string }
-
-type fault struct {
-	name, story string
-	changes     []change
-}
-
-var block = regexp.MustCompile(`(?s)file: ([^\n]+)\n<<<<<<<\n(.*?)=======\n(.*?)>>>>>>>\n`)
-
-func read(file string) (fault, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fault{}, err
-	}
-	story, _, _ := strings.Cut(string(text), "\n")
-	f := fault{name: strings.TrimSuffix(filepath.Base(file), ".txt"), story: story}
-	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
-		f.changes = append(f.changes, change{file: m[1], old: m[2], replacement: m[3]})
-	}
-	if len(f.changes) == 0 {
-		return f, fmt.Errorf("read %s: it changes nothing", file)
-	}
-	return f, nil
-}
-
-// put applies the fault to a copy and returns what takes it back.
-func (f fault) put(root string) (undo func() error, err error) {
-	before := map[string][]byte{}
-	for _, c := range f.changes {
-		file := filepath.Join(root, c.file)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if before[file] == nil {
-			before[file] = text
-		}
-		old, replacement := strings.TrimSuffix(c.old, "\n"), strings.TrimSuffix(c.replacement, "\n")
-		if n := bytes.Count(text, []byte(old)); n != 1 {
-			return nil, fmt.Errorf("%s: its text occurs %d times in %s", f.name, n, c.file)
-		}
-		text = bytes.Replace(text, []byte(old), []byte(replacement), 1)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	return func() error {
-		var errs []error
-		for file, text := range before {
-			errs = append(errs, os.WriteFile(file, text, 0o600))
-		}
-		return errors.Join(errs...)
-	}, nil
-}
-
-// find names the check that finds what is wrong in a copy, and its first words about it; empty if none does. What does not
-// even compile proves nothing.
-func find(root string) (name, words string, err error) {
-	for _, c := range checks {
-		cmd := exec.Command("go", c.args...)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), c.env...)
-		out, err := cmd.CombinedOutput()
-		switch {
-		case err != nil && bytes.Contains(out, []byte("[build failed]")):
-			return "", "", fmt.Errorf("it does not compile: %s", firstWords(string(out)))
-		case err != nil:
-			return c.name, firstWords(string(out)), nil
-		}
-	}
-	return "", "", nil
-}
-
-// telling are the lines of an output that say most, the best first.
-var telling = []*regexp.Regexp{
-	regexp.MustCompile(`(?m)seed \d+: .*$`), regexp.MustCompile(`(?m)--- FAIL: Test[^S].*$`), regexp.MustCompile(`(?m)\.go:\d+:\d+: .*$`),
-}
-
-func firstWords(out string) string {
-	words := out
-	for _, t := range telling {
-		if line := t.FindString(out); line != "" {
-			words = line
-			break
-		}
-	}
-	return strings.TrimSpace(words[:min(len(words), 160)])
-}
-
-func copyTree(from, to string) error {
-	for _, part := range copied {
-		err := filepath.WalkDir(filepath.Join(from, part), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			rel, err := filepath.Rel(from, path)
-			if err != nil {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o700); err != nil {
-				return err
-			}
-			return os.WriteFile(filepath.Join(to, rel), text, 0o600)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func run(only []string) error {
-	root, err := os.MkdirTemp("", "mutants-")
+// run tries the faults that are chosen.
+func run(chosen func(fault, page) bool, checks []check) error {
+	faults, err := readFaults(faultsDir)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(root) // rubbish in a temporary directory if that fails
-	if err := copyTree(".", root); err != nil {
+	found, err := readPage(pageFile)
+	if err != nil {
 		return err
 	}
-	if name, words, err := find(root); err != nil || name != "" {
-		return errors.Join(fmt.Errorf("without any fault the checks fail: %s %s", name, words), err)
-	}
-	files, err := filepath.Glob("test/mutants/faults/*.txt")
-	if err != nil {
+	if err := pass(checks); err != nil {
 		return err
 	}
 	var errs []error
-	for _, file := range files {
-		f, err := read(file)
-		if err != nil {
-			errs = append(errs, err)
+	for _, f := range faults {
+		if !chosen(f, found) {
 			continue
 		}
-		if len(only) > 0 && !slices.Contains(only, f.name) {
-			continue
-		}
-		undo, err := f.put(root)
-		if err != nil {
-			fmt.Printf("%-30s does not fit: %v\n", f.name, err)
-			errs = append(errs, err)
-			continue
-		}
-		name, words, err := find(root)
-		switch {
-		case err != nil:
-			fmt.Printf("%-30s %v\n", f.name, err)
+		if err := try(f, checks, found); err != nil {
+			fmt.Printf("%-32s %v\n", f.name, err)
 			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
-		case name == "":
-			fmt.Printf("%-30s SURVIVES: %s\n", f.name, f.story)
-			errs = append(errs, fmt.Errorf("%s: no check finds it", f.name))
-		default:
-			fmt.Printf("%-30s %s: %s\n", f.name, name, words)
 		}
-		if err := undo(); err != nil {
+		if err := found.write(faults); err != nil {
 			return err
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// pass runs the checks without a fault. They have to pass before any of their failures can mean something.
+func pass(checks []check) error {
+	for _, c := range checks {
+		if words, err := c.look("", nil); err != nil || words != "" {
+			return errors.Join(fmt.Errorf("the check %q fails without any fault: %s", c.name, words), err)
+		}
+	}
+	return nil
+}
+
+var errSurvives = errors.New("SURVIVES, no check finds it")
+
+// try lets the checks look for one fault.
+func try(f fault, checks []check, found page) error {
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) // rubbish in a temporary directory if that fails
+	overlay, err := f.overlay(dir)
+	if err != nil {
+		return err
+	}
+	began, line, seen := time.Now(), fmt.Sprintf("%-32s", f.name), false
+	for _, c := range checks {
+		words, err := c.look(overlay, f.packages())
+		if err != nil {
+			return err
+		}
+		found.note(f.name, c.name, words)
+		seen = seen || words != ""
+		if words == "" {
+			words = nothing
+		}
+		line += fmt.Sprintf(" %s: %-40s", c.name, words)
+	}
+	fmt.Printf("%s (%s)\n", line, time.Since(began).Round(time.Second))
+	if !seen {
+		return fmt.Errorf("%w: %s", errSurvives, f.story)
+	}
+	return nil
+}
+
+// choose returns the checks of the given names, all for none.
+func choose(names string) ([]check, error) {
+	if names == "" {
+		return allChecks, nil
+	}
+	var chosen []check
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(allChecks, func(c check) bool { return c.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("no check is called %q", name)
+		}
+		chosen = append(chosen, allChecks[i])
+	}
+	return chosen, nil
+}
+
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	names := flag.String("checks", "", "the checks to run, separated by commas: unit, simulation; empty for all")
+	resume := flag.Bool("resume", false, "leave out the faults that docs/mutants.md has an answer for")
+	flag.Parse()
+	checks, err := choose(*names)
+	if err == nil {
+		err = run(func(f fault, found page) bool {
+			return f.isNamed(flag.Args()) && !(*resume && found.isLooked(f, checks))
+		}, checks)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
