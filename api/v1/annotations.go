@@ -22,6 +22,7 @@ const (
 	AnnotationRollback = AnnotationPrefix + "rollback"
 	AnnotationRelease  = AnnotationPrefix + "release"
 	AnnotationRetry    = AnnotationPrefix + "retry"
+	AnnotationReleaseKept  = AnnotationPrefix + "release-kept"
 )
 
 // Annotation describes one annotation for people.
@@ -57,5 +58,6 @@ var Annotations = []Annotation{
 	{Key: AnnotationRollback, On: OnKustomization, Values: "written by `holdfast rollback`"},
 	{Key: AnnotationRelease, On: OnKustomization, Values: "written by `holdfast release`"},
 	{Key: AnnotationRetry, On: OnKustomization, Values: "written by `holdfast retry`"},
+	{Key: AnnotationReleaseKept, On: OnKustomization, Values: "the digest in status.rollout.releasable"},
 	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
 }

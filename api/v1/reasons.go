@@ -47,7 +47,8 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonPinned: a person chose the revision that runs.
 	ReasonPinned = "Pinned"
-	// ReasonReleased is the reason of the event that says that a pin or a skip ended.
+	// ReasonReleased is the reason of the event that says that a pin or a skip ended, or that objects were let go of and stay on the
+	// cluster.
 	ReasonReleased = "Released"
 	// ReasonPruned is the reason of the event that lists what was pruned.
 	ReasonPruned = "Pruned"

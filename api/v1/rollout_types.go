@@ -249,6 +249,11 @@ type RolloutStatus struct {
 	// +optional
 	PendingPrune *PendingPrune `json:"pendingPrune,omitempty"`
 
+	// Releasable are the retained objects that left the source while pruning was off, so that a person may leave them on the
+	// cluster for good.
+	// +optional
+	Releasable *ReleasableObjects `json:"releasable,omitempty"`
+
 	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
 	// +optional
 	Culprits []Culprit `json:"culprits,omitempty"`
@@ -341,6 +346,9 @@ type RetainedObject struct {
 	// Confirmed says that a person allowed the deletion of the object with this UID.
 	// +optional
 	Confirmed bool `json:"confirmed,omitempty"`
+	// Released says that a person lets go of the object: it stays on the cluster, and its entry leaves the inventory.
+	// +optional
+	Released bool `json:"released,omitempty"`
 	// Since is when the object began to be retained.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
@@ -367,6 +375,17 @@ type PendingPrune struct {
 	// Message says what would be deleted, by kind, and why it waits.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// ReleasableObjects are objects that a person may leave on the cluster for good.
+type ReleasableObjects struct {
+	// Digest over the ids and times of exactly those of the objects that are shown as retained. The annotation
+	// holdfast.dev/release-kept with this value lets go of them, and of no other.
+	// +required
+	Digest string `json:"digest"`
+	// Count is the number of all of them.
+	// +required
+	Count int32 `json:"count"`
 }
 
 // Culprit is an object that is not healthy.

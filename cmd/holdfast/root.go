@@ -28,6 +28,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
   holdfast confirm       shows a deletion that waits for a person, and allows it
+  holdfast release       leaves what was kept while pruning was off on the cluster for good
 
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
 does, else in flux-system. install and run use flux-system unless --namespace is given.
@@ -78,6 +79,7 @@ func newRootCommand() *cobra.Command {
 		newConfirmCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
+		newReleaseCommand(g),
 		newRemoteBuildCommand(),
 		newRunCommand(g),
 		newStatusCommand(g),

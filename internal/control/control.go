@@ -37,9 +37,9 @@ func New(config *rest.Config) (client.Client, error) {
 // Confirm allows the deletion that waits, if it is the one with the digest. The write is bound to the version of the
 // object that was compared: if the set changes in between, nothing is written.
 func Confirm(ctx context.Context, c client.Client, namespace, name, digest string) (report.Confirmation, error) {
-	ks := &v1.Kustomization{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ks); err != nil {
-		return report.Confirmation{}, fmt.Errorf("get Kustomization %s/%s: %w", namespace, name, err)
+	ks, err := get(ctx, c, namespace, name)
+	if err != nil {
+		return report.Confirmation{}, err
 	}
 	pending := report.ConfirmationOf(ks)
 	switch {
@@ -51,23 +51,57 @@ func Confirm(ctx context.Context, c client.Client, namespace, name, digest strin
 	case pending.Confirmed:
 		return pending, nil
 	}
+	pending.Confirmed, err = annotate(ctx, c, ks, v1.AnnotationConfirmPrune, digest)
+	return pending, err
+}
+
+// Release lets go of what left the source while pruning was off, if it is the set with the digest; see Confirm.
+func Release(ctx context.Context, c client.Client, namespace, name, digest string) (report.Release, error) {
+	ks, err := get(ctx, c, namespace, name)
+	if err != nil {
+		return report.Release{}, err
+	}
+	kept := report.ReleaseOf(ks)
+	switch {
+	case kept.Digest == "":
+		return kept, refusedf("%s/%s keeps nothing that left the source while spec.prune was false: nothing is written", namespace, name)
+	case kept.Digest != digest:
+		return kept, refusedf("%s/%s keeps another set now, with the digest %s: nothing is written; see `holdfast release %s -n %s --plan`",
+			namespace, name, kept.Digest, name, namespace)
+	case kept.Released:
+		return kept, nil
+	}
+	kept.Released, err = annotate(ctx, c, ks, v1.AnnotationReleaseKept, digest)
+	return kept, err
+}
+
+func get(ctx context.Context, c client.Client, namespace, name string) (*v1.Kustomization, error) {
+	ks := &v1.Kustomization{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ks); err != nil {
+		return nil, fmt.Errorf("get Kustomization %s/%s: %w", namespace, name, err)
+	}
+	return ks, nil
+}
+
+// annotate writes an annotation, bound to the version of the object that was read, and tells whether it did.
+func annotate(ctx context.Context, c client.Client, ks *v1.Kustomization, key, value string) (bool, error) {
 	before := ks.DeepCopy()
 	if ks.Annotations == nil {
 		ks.Annotations = map[string]string{}
 	}
-	ks.Annotations[v1.AnnotationConfirmPrune] = digest
+	ks.Annotations[key] = value
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := c.Patch(ctx, ks, patch, client.FieldOwner(v1.CLIManager))
 	switch {
 	case apierrors.IsConflict(err):
-		return pending, refusedf("%s/%s changed in this moment: nothing is written; try again", namespace, name)
+		return false, refusedf("%s/%s changed in this moment: nothing is written; try again", ks.Namespace, ks.Name)
 	case apierrors.IsForbidden(err):
-		return pending, &app.Error{Code: app.ExitUnavailable, Err: fmt.Errorf("annotate Kustomization %s/%s: %w; ask for the verb patch on kustomizations", namespace, name, err)}
+		return false, &app.Error{Code: app.ExitUnavailable, Err: fmt.Errorf("annotate Kustomization %s/%s: %w; ask for the verb patch on kustomizations",
+			ks.Namespace, ks.Name, err)}
 	case err != nil:
-		return pending, fmt.Errorf("annotate Kustomization %s/%s: %w", namespace, name, err)
+		return false, fmt.Errorf("annotate Kustomization %s/%s: %w", ks.Namespace, ks.Name, err)
 	}
-	pending.Confirmed = true
-	return pending, nil
+	return true, nil
 }
 
 func refusedf(format string, args ...any) error {

@@ -32,3 +32,12 @@ func (q *Inquirer) Confirmation(ctx context.Context, namespace, name string) (re
 	}
 	return report.ConfirmationOf(ks), nil
 }
+
+// Release reads what a Kustomization keeps that a person may let go of.
+func (q *Inquirer) Release(ctx context.Context, namespace, name string) (report.Release, error) {
+	ks, err := q.kustomization(ctx, namespace, name)
+	if err != nil {
+		return report.Release{}, err
+	}
+	return report.ReleaseOf(ks), nil
+}

@@ -68,12 +68,21 @@ const digestLength = 16
 func Digest(retained []v1.RetainedObject) string {
 	var lines []string
 	for _, r := range Pending(retained) {
-		since := int64(0)
-		if r.Since != nil {
-			since = r.Since.Unix()
-		}
-		lines = append(lines, fmt.Sprintf("%s %s %d\n", r.ID, r.UID, since))
+		lines = append(lines, fmt.Sprintf("%s %s %d\n", r.ID, r.UID, sinceOf(r)))
 	}
+	return digestOf(lines)
+}
+
+// sinceOf is the time since when an object is kept, as it goes into a digest.
+func sinceOf(r v1.RetainedObject) int64 {
+	if r.Since == nil {
+		return 0
+	}
+	return r.Since.Unix()
+}
+
+// digestOf stands for lines in any order; empty for none.
+func digestOf(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}

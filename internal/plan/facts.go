@@ -115,6 +115,8 @@ type Stale struct {
 	Lingering bool
 	// Confirmed is the UID of the object whose deletion a person allowed; empty for none.
 	Confirmed string
+	// Released is true when a person let go of the object, which is to stay on the cluster.
+	Released bool
 }
 
 // Presence says whether an object is there.

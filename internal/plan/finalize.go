@@ -62,7 +62,7 @@ func (f Facts) leaving() object.Set {
 
 // staysForGood tells whether an object is kept by a word of a person, which no waiting changes.
 func staysForGood(o Owner, r Retention) bool {
-	return r.Reason == v1.RetainedPruneDisabled || r.Reason == v1.RetainedAwaitingConfirmation ||
+	return r.Released || r.Reason == v1.RetainedPruneDisabled || r.Reason == v1.RetainedAwaitingConfirmation ||
 		(r.Reason == v1.RetainedProtected && isSystemNamespace(o, r.ID))
 }
 

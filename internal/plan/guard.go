@@ -58,6 +58,7 @@ func newView(f Facts) view {
 
 // beforeSeen are the guards that need no look at the object itself.
 var beforeSeen = []guard{
+	{"released", released},
 	{"prune off", pruneOff},
 	{"unconfirmed", unconfirmed},
 	{"superseded", superseded},

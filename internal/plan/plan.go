@@ -16,6 +16,8 @@ type Plan struct {
 	Drop []Drop
 	// Retain are the objects that are kept, with the reason of each.
 	Retain []Retention
+	// Release are the retained objects whose owner labels are to be removed, in order, since a person let go of them.
+	Release []Release
 	// Recheck is how long the shell may wait before it gathers facts again; zero when nothing but a change of the
 	// source, the spec or the interval can matter.
 	Recheck time.Duration
@@ -59,6 +61,8 @@ type Retention struct {
 	UID string
 	// Confirmed is true when a person allowed the deletion of the object with this UID.
 	Confirmed bool
+	// Released is true when a person let go of the object.
+	Released bool
 }
 
 // Hold is the verdict of a guard that does not let go.
@@ -95,6 +99,9 @@ func Prune(f Facts) Plan {
 			p.Drop = append(p.Drop, *drop)
 			continue
 		}
+		if r := release(s); r != nil {
+			p.Release = append(p.Release, *r)
+		}
 		if hold := v.hold(s); hold != nil {
 			p.Retain = append(p.Retain, retention(s, *hold))
 			continue
@@ -108,7 +115,7 @@ func Prune(f Facts) Plan {
 // retention remembers with a hold what a person was asked, or said. With spec.prune false again, a word given before is
 // void.
 func retention(s Stale, hold Hold) Retention {
-	r := Retention{ID: s.ID, Hold: hold}
+	r := Retention{ID: s.ID, Hold: hold, Released: s.Released}
 	switch {
 	case s.Confirmed != "" && hold.Reason != v1.RetainedPruneOff && (s.Seen.UID == s.Confirmed || s.Seen.Presence == Unknown):
 		r.UID, r.Confirmed = s.Confirmed, true
@@ -193,7 +200,7 @@ func NeedObservation(f Facts) []object.ID {
 	var ids []object.ID
 	for _, s := range sorted(f.Stale) {
 		hold := firstHold(beforeLook, v, s)
-		if hold == nil || hold.Reason == v1.RetainedAwaitingConfirmation {
+		if hold == nil || s.Released || hold.Reason == v1.RetainedAwaitingConfirmation {
 			ids = append(ids, s.ID)
 		}
 	}

@@ -464,6 +464,9 @@ func printPlan(p plan.Plan) string {
 		}
 		b.WriteString("\n")
 	}
+	for _, r := range p.Release {
+		fmt.Fprintf(&b, "release %s uid=%s rv=%s\n", spell(r.ID), r.UID(), r.ResourceVersion())
+	}
 	for _, r := range p.Retain {
 		fmt.Fprintf(&b, "keep   %s %s", spell(r.ID), r.Reason)
 		if r.Message != "" {

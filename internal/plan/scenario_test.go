@@ -32,6 +32,7 @@ var update = flag.Bool("update", false, "write what the scenarios print into tes
 //	use OBJECT USER...         the object has these users; none without
 //	past OBJECT USER...        these refer to the object in the history; none without
 //	confirm [DIGEST]           a person confirms what the last step showed, or repeats a digest; print the digest
+//	release [DIGEST]           a person lets go of what the last step showed, or repeats a digest; print the digest
 //	set OBJECT KEY=VALUE...    change a live object: unread, unlisted, denied, owner, when, disabled, finalizers; empty undoes
 //	gone OBJECT                the object goes
 //	wait DURATION              time passes
@@ -116,6 +117,12 @@ func (w *world) do(t *testing.T, words []string) string {
 			w.word = args[0]
 		}
 		return "confirmed " + w.word + "\n"
+	case "release":
+		w.release = plan.ReleaseDigest(w.rollout.Retained)
+		if len(args) > 0 {
+			w.release = args[0]
+		}
+		return "released " + w.release + "\n"
 	case "gone":
 		delete(w.live, id(args[0]))
 	case "wait":

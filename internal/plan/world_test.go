@@ -29,6 +29,7 @@ type world struct {
 	order     []object.ID
 	applied   bool
 	word      string
+	release   string
 	soak      time.Duration
 	writes    int
 	deletedAt time.Time
@@ -100,9 +101,10 @@ func (w *world) facts() plan.Facts {
 		f.Build = plan.Build{Revision: w.revision, Newest: w.newest, Desired: w.desired, Applied: w.applied, Healthy: w.rollout.Verified, EmptyUnproven: w.empty,
 			SoakEnd: plan.SoakEnd(w.rollout, w.soak)}
 	}
+	released := plan.Released(w.rollout.Retained, w.release)
 	confirmed, lingering := plan.Confirmed(w.rollout.Retained, w.word), plan.Lingering(w.rollout.Retained)
 	for _, e := range w.inventory.Stale(w.desired) {
-		s := plan.Stale{ID: e.ID, WasPruneOff: w.pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID]}
+		s := plan.Stale{ID: e.ID, WasPruneOff: w.pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID], Released: released.Has(e.ID)}
 		if r, ok := w.refused[e.ID]; ok {
 			s.Refused = &r
 		}
@@ -149,7 +151,7 @@ func (w *world) step() plan.Plan {
 	w.rollout.Retained = nil
 	for _, r := range p.Retain {
 		w.rollout.Retained = append(w.rollout.Retained, v1.RetainedObject{
-			ID: r.ID.Inventory(), Reason: r.Reason, Message: r.Message, UID: r.UID, Confirmed: r.Confirmed})
+			ID: r.ID.Inventory(), Reason: r.Reason, Message: r.Message, UID: r.UID, Confirmed: r.Confirmed, Released: r.Released})
 	}
 	return p
 }
@@ -158,6 +160,9 @@ func (w *world) step() plan.Plan {
 func (w *world) carryOut(p plan.Plan) {
 	for _, d := range p.Delete {
 		w.delete(d)
+	}
+	for _, r := range p.Release {
+		w.unlabel(r)
 	}
 	gone := object.Set{}
 	for _, d := range p.Drop {
@@ -180,6 +185,16 @@ func (w *world) retained(id object.ID) v1.RetainedObject {
 func (w *world) pruneWasOff(id object.ID) bool {
 	r := w.retained(id)
 	return r.Reason == v1.RetainedPruneOff || r.Message == plan.LeftWhilePruneOff
+}
+
+// unlabel does what an API server does with a PATCH that carries preconditions.
+func (w *world) unlabel(r plan.Release) {
+	t := w.live[r.ID]
+	if t == nil || t.UID != r.UID() || t.ResourceVersion != r.ResourceVersion() || t.denied != "" {
+		return
+	}
+	w.writes++
+	t.OwnerName, t.OwnerNamespace, t.ResourceVersion = "", "", fmt.Sprint(w.writes)
 }
 
 // delete does what an API server does with a DELETE that carries preconditions.

@@ -28,6 +28,16 @@ func asking() v1.Kustomization {
 		})
 }
 
+// behind is a Kustomization that keeps what left the source while pruning was off.
+func behind() v1.Kustomization {
+	return ks("reports", ready(metav1.ConditionTrue, "ReconciliationSucceeded", "Applied"), phase(v1.PhaseHealthy),
+		kept("team_old__ConfigMap", v1.RetainedPruneOff), kept("team_db__PersistentVolumeClaim", v1.RetainedPruneOff),
+		kept("team_used__ConfigMap", v1.RetainedInUse),
+		func(k *v1.Kustomization) {
+			k.Status.Rollout.Releasable = &v1.ReleasableObjects{Digest: "of the controller", Count: 5}
+		})
+}
+
 func TestKeptAndConfirmText(t *testing.T) {
 	all := append(fleet(), asking())
 	waiting := asking()
@@ -35,11 +45,13 @@ func TestKeptAndConfirmText(t *testing.T) {
 	confirmed.Annotations = map[string]string{v1.AnnotationConfirmPrune: report.ConfirmationOf(&confirmed).Digest}
 	another := asking()
 	another.Annotations = map[string]string{v1.AnnotationConfirmPrune: "0123456789abcdef"}
-	calm := infra()
+	calm, leftBehind, letGo := infra(), behind(), behind()
+	letGo.Annotations = map[string]string{v1.AnnotationReleaseKept: report.ReleaseOf(&letGo).Digest}
 	for name, answer := range map[string]text{
 		"kept_all": report.KeptOf(all, ""), "kept_reason": report.KeptOf(all, v1.RetainedInUse), "kept_none": report.KeptOf(nil, ""),
 		"confirm_plan": report.ConfirmationOf(&waiting), "confirm_done": report.ConfirmationOf(&confirmed),
 		"confirm_another": report.ConfirmationOf(&another), "confirm_nothing": report.ConfirmationOf(&calm),
+		"release_plan": report.ReleaseOf(&leftBehind), "release_done": report.ReleaseOf(&letGo), "release_nothing": report.ReleaseOf(&calm),
 		"status_asking": report.StatusOf([]v1.Kustomization{asking()}, sources(), nil), "why_asking": whyKustomization([]v1.Kustomization{asking()}, "reports"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	}
 	if p.leavesAll() {
 		p.tellLeft(p.inventoryNames(), p.whyLeft())
-		return ctrl.Result{}, p.release(ctx)
+		return ctrl.Result{}, p.letGo(ctx)
 	}
 	if fields := actingElsewhere(p.ks.Spec); fields != "" {
 		return p.stayAway(ctx, fields)
@@ -47,7 +47,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		p.event(warning, meta.ReconciliationFailedReason, "failed to wait for resources termination")
 	}
 	p.tellLeft(append(names(farewell.Left), p.inventory.Unread()...), "each is kept for the reason given, or not understood")
-	return ctrl.Result{}, p.release(ctx)
+	return ctrl.Result{}, p.letGo(ctx)
 }
 
 // leavingSince is when the wait of a deletion began: when it was asked for, but not before this process first worked on it.
@@ -198,8 +198,8 @@ func (p *pass) stay(ctx context.Context, farewell plan.Farewell) (ctrl.Result, e
 // finalizeLook is the shortest time between two looks at a deletion that waits.
 const finalizeLook = pendingLook
 
-// release tells the events and removes the finalizer.
-func (p *pass) release(ctx context.Context) error {
+// letGo tells the events and removes the finalizer.
+func (p *pass) letGo(ctx context.Context) error {
 	before := p.ks.DeepCopy()
 	controllerutil.RemoveFinalizer(p.ks, v1.Finalizer)
 	if err := p.patchMeta(ctx, before, p.ks); err != nil {

@@ -26,6 +26,8 @@ type memory struct {
 	refused map[object.ID]plan.Refusal
 	// expressions are those of the spec, compiled.
 	expressions *expressions
+	// unreleased are the owner labels that could not be removed, and why.
+	unreleased map[object.ID]string
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.
@@ -60,7 +62,7 @@ func (ms *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	}
 	mem := ms.m[key]
 	if mem == nil || mem.uid != uid {
-		mem = &memory{uid: uid, refused: map[object.ID]plan.Refusal{}}
+		mem = &memory{uid: uid, refused: map[object.ID]plan.Refusal{}, unreleased: map[object.ID]string{}}
 		ms.m[key] = mem
 	}
 	return mem

@@ -35,8 +35,9 @@ func (p *pass) prune(ctx context.Context) *outcome {
 func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 	p.plan, p.planned = plan.Prune(facts), true
 	p.checkSiblings(ctx, &facts)
-	if len(p.plan.Delete) > 0 {
+	if len(p.plan.Delete) > 0 || len(p.plan.Release) > 0 {
 		p.delete(ctx, p.plan.Delete)
+		p.release(ctx, p.plan.Release)
 		p.look(ctx, &facts)
 		p.plan = plan.Prune(facts)
 	}
@@ -124,8 +125,10 @@ func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
 	was := p.retainedBefore()
 	confirmed := plan.Confirmed(was, p.ks.GetAnnotations()[v1.AnnotationConfirmPrune])
 	lingering := plan.Lingering(was)
+	released := plan.Released(was, p.ks.GetAnnotations()[v1.AnnotationReleaseKept])
 	for _, e := range stale {
-		s := plan.Stale{ID: e.ID, WasPruneOff: pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID]}
+		s := plan.Stale{ID: e.ID, WasPruneOff: pruneWasOff(e.ID), Lingering: lingering.Has(e.ID), Confirmed: confirmed[e.ID],
+			Released: released.Has(e.ID)}
 		if refusal, ok := p.mem.refused[e.ID]; ok {
 			s.Refused = &refusal
 		}
@@ -208,6 +211,25 @@ func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) {
 	}
 	if len(lines) > 0 {
 		p.event(normal, meta.ProgressingReason, strings.Join(lines, "\n"))
+	}
+}
+
+// release takes the owner labels from what a person let go of. A failure is told once, and tried again in the next pass.
+func (p *pass) release(ctx context.Context, releases []plan.Release) {
+	var lines []string
+	for _, r := range releases {
+		err := p.Executor.Release(ctx, r, p.Mapper)
+		switch {
+		case err == nil:
+			delete(p.mem.unreleased, r.ID)
+			lines = append(lines, r.ID.String()+" released: its owner labels are removed, and it stays on the cluster")
+		case p.mem.unreleased[r.ID] != err.Error():
+			p.mem.unreleased[r.ID] = err.Error()
+			p.event(warning, v1.ReasonReleased, err.Error())
+		}
+	}
+	if len(lines) > 0 {
+		p.event(normal, v1.ReasonReleased, strings.Join(lines, "\n"))
 	}
 }
 

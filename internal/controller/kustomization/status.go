@@ -273,6 +273,23 @@ func (p *pass) reportRetained() {
 		p.rollout.Retained = append(p.rollout.Retained, entry)
 	}
 	p.reportPending()
+	p.reportReleasable()
+}
+
+// reportReleasable says what a person may let go of. The digest is over what status shows.
+func (p *pass) reportReleasable() {
+	p.rollout.Releasable = nil
+	digest := plan.ReleaseDigest(p.rollout.Retained)
+	if digest == "" {
+		return
+	}
+	count := int32(0)
+	for _, r := range p.plan.Retain {
+		if isRemembered(r.Reason, r.Message) && !r.Released {
+			count++
+		}
+	}
+	p.rollout.Releasable = &v1.ReleasableObjects{Digest: digest, Count: count}
 }
 
 // rememberedFirst puts first what only this list remembers: that an object left while pruning was off. Where the list is
@@ -293,7 +310,7 @@ func rememberedFirst(retain []plan.Retention) []plan.Retention {
 
 // isRemembered tells whether the entry says that an object left while pruning was off.
 func isRemembered(reason v1.RetentionReason, message string) bool {
-	return reason == v1.RetainedPruneOff || message == plan.LeftWhilePruneOff
+	return plan.IsReleasable(v1.RetainedObject{Reason: reason, Message: message})
 }
 
 func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedObject {
@@ -307,6 +324,7 @@ func retained(r plan.Retention, since *metav1.Time, now time.Time) v1.RetainedOb
 		Message:   cut(r.Message, maxRetainedMessage),
 		UID:       r.UID,
 		Confirmed: r.Confirmed,
+		Released:  r.Released,
 		Since:     since,
 		Users:     r.Users[:min(len(r.Users), maxUsers)],
 		UserCount: int32(len(r.Users)), //nolint:gosec // see above
