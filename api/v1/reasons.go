@@ -54,6 +54,12 @@ const (
 	ReasonPruned = "Pruned"
 )
 
+// ReasonClaimedTwice is the reason of SharedObjectsCondition, and of the event about it.
+const ReasonClaimedTwice = "ClaimedTwice"
+
+// SharedObjectsCondition is True while another Kustomization wants some of the same objects.
+const SharedObjectsCondition = "SharedObjects"
+
 // PruneHeldCondition is True while a deletion waits for confirmation.
 const PruneHeldCondition = "PruneHeld"
 

@@ -67,6 +67,8 @@ type ApplyResult struct {
 	Pending []string
 	// LeftAsIs are the objects that can't go back, with the reason.
 	LeftAsIs []Left
+	// TakenOver are the objects whose owner labels named another Kustomization when they were read.
+	TakenOver []object.ID
 }
 
 // Done tells whether every object was applied.
@@ -91,6 +93,7 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	if err != nil {
 		return err
 	}
+	result.TakenOver = append(result.TakenOver, live.ofOthers(req.Owner)...)
 	ready := make([]*unstructured.Unstructured, 0, len(stage.objects))
 	for _, obj := range stage.objects {
 		if l := live[object.IDOf(obj)]; l != nil && l.GetDeletionTimestamp() != nil && !observe.IsSkipped(l) {
@@ -245,6 +248,18 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 
 // liveObjects are the objects of a stage as they were read.
 type liveObjects map[object.ID]*unstructured.Unstructured
+
+// ofOthers are the objects whose owner labels name another Kustomization, in any order.
+func (l liveObjects) ofOthers(owner client.ObjectKey) []object.ID {
+	var ids []object.ID
+	for id, obj := range l {
+		name, namespace := obj.GetLabels()[v1.OwnerNameLabel], obj.GetLabels()[v1.OwnerNamespaceLabel]
+		if name != "" && (name != owner.Name || namespace != owner.Namespace) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 // primedClient answers reads of objects that were read before from what was read.
 type primedClient struct {

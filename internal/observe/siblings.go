@@ -113,6 +113,7 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 		Suspended: ks.Spec.Suspend,
 		Deleting:  ks.DeletionTimestamp != nil,
 		Inventory: object.Set{},
+		Kept:      object.Set{},
 	}
 	for _, key := range DependenciesOf(ks) {
 		s.DependsOn = append(s.DependsOn, plan.Owner{Namespace: key.Namespace, Name: key.Name})
@@ -124,6 +125,13 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 		s.BuiltRevision = r.Wanted.Revision
 		s.SpecPending = r.WantedGeneration != ks.Generation
 		o.addSkipped(&s, r.Skipped)
+	}
+	if r := ks.Status.Rollout; r != nil {
+		for _, kept := range r.Retained {
+			if id, err := object.ParseInventory(kept.ID); err == nil {
+				s.Kept[scope.Canonical(id, o.Mapper)] = struct{}{}
+			}
+		}
 	}
 	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks)}
 }

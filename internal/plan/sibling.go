@@ -34,6 +34,8 @@ type Sibling struct {
 	SpecPending bool
 	// Inventory are the objects that it may have created or is about to create.
 	Inventory object.Set
+	// Kept are the objects of it that the other one no longer wants, as far as its status shows them.
+	Kept object.Set
 }
 
 // name is how a Kustomization is called in messages.

@@ -99,7 +99,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	}
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
-		Objects: p.built.Objects,
+		Objects: p.toApply(),
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
 		Ignore:  ignoreRules(p.ks.Spec.Ignore),
@@ -109,6 +109,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 		return &outcome{state: stateProgressing, err: errOvertaken}
 	}
 	p.tellLeftAsIs(result.LeftAsIs)
+	p.lookForClaims(ctx, result.TakenOver)
 	if len(result.Changes) > 0 {
 		p.changed = true
 		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))

@@ -28,6 +28,7 @@ type memory struct {
 	expressions *expressions
 	// unreleased are the owner labels that could not be removed, and why.
 	unreleased map[object.ID]string
+	shared     shared
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.
