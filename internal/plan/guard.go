@@ -249,6 +249,9 @@ func protected(f view, s Stale) *Hold {
 	return nil
 }
 
+// IsSystemNamespace tells whether the object is a Namespace that is never pruned.
+func IsSystemNamespace(o Owner, id object.ID) bool { return isSystemNamespace(o, id) }
+
 func isSystemNamespace(o Owner, id object.ID) bool {
 	return IsNamespace(id) && (id.Name == "default" || strings.HasPrefix(id.Name, "kube-") ||
 		id.Name == o.Namespace || id.Name == o.ControllerNamespace)

@@ -26,21 +26,7 @@ func TestIdleResyncWritesNothing(t *testing.T) {
 	s.follow()
 	s.deploy("web", every(time.Second))
 	s.awaitReady("web", r1)
-	const series = `controller_runtime_reconcile_total{controller="kustomization"`
-	passes := func(n float64) {
-		t.Helper()
-		start, err := h.metric(t.Context(), series)
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, within, fmt.Sprintf("%v more passes", n), func(ctx context.Context) error {
-			now, err := h.metric(ctx, series)
-			if err == nil && now < start+n {
-				err = fmt.Errorf("there were %v", now-start)
-			}
-			return err
-		})
-	}
+	passes := func(n float64) { t.Helper(); s.awaitPasses(h, n) }
 	passes(2) // until what the rollout left to tell is told
 	before, events := s.versions(), s.countEvents("web")
 	passes(5)
@@ -64,6 +50,23 @@ func TestIdleResyncWritesNothing(t *testing.T) {
 			t.Errorf("on request %s was written to", object)
 		}
 	}
+}
+
+// awaitPasses waits until a process has made a number of passes over Kustomizations.
+func (s *scenario) awaitPasses(h *running, n float64) {
+	s.t.Helper()
+	const series = `controller_runtime_reconcile_total{controller="kustomization"`
+	start, err := h.metric(s.t.Context(), series)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, within, fmt.Sprintf("%v more passes", n), func(ctx context.Context) error {
+		now, err := h.metric(ctx, series)
+		if err == nil && now < start+n {
+			err = fmt.Errorf("there were %v", now-start)
+		}
+		return err
+	})
 }
 
 // versions returns the resourceVersions of all that is applied, and of the Kustomizations.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
@@ -57,7 +58,7 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
-	options := p.buildOptions(ctx, root, in)
+	options := p.buildOptions(ctx, root, p.ks, in)
 	decrypter, done := in.decrypter(ctx)
 	defer done()
 	options.Decrypter = decrypter
@@ -71,6 +72,13 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	if err := build.CheckDecrypted(result.Objects); err != nil {
 		p.ks.Status.LastAttemptedRevision = p.revision()
 		return nil, p.failed(meta.ReconciliationFailedReason, err)
+	}
+	if err := p.checkNamespaces(root, result.Objects, func(ks *v1.Kustomization) build.Options {
+		variant := p.buildOptions(ctx, root, ks, in)
+		variant.Decrypter = decrypter
+		return variant
+	}); err != nil {
+		return nil, p.buildFailed(err)
 	}
 	if err := recordable(result.Objects); err != nil {
 		return nil, p.buildFailed(err)

@@ -118,7 +118,7 @@ func (p *pass) knownFacts(stale []inventory.Entry) plan.Facts {
 	f := plan.Facts{
 		Now:    p.now,
 		Aside:  p.aside(),
-		Owner:  plan.Owner{Name: p.ks.Name, Namespace: p.ks.Namespace, ControllerNamespace: p.OwnNamespace},
+		Owner:  p.owner(),
 		Policy: p.policy(),
 	}
 	pruneWasOff := p.pruneWasOff()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
 )
 
@@ -14,11 +15,11 @@ const maxRemoteTime = time.Minute
 // busyLook is how soon to try again to build what fetches something, while another such build runs.
 const busyLook = 3 * time.Second
 
-// buildOptions are the settings of a build from the root.
-func (p *pass) buildOptions(ctx context.Context, root string, in inputs) build.Options {
+// buildOptions are the settings of a build of a Kustomization, or of a variant of it, from the root.
+func (p *pass) buildOptions(ctx context.Context, root string, ks *v1.Kustomization, in inputs) build.Options {
 	options := build.Options{NoRemoteBases: p.NoRemoteBases, Substitution: in.substitution}
 	if p.RemoteBuilds != nil {
-		ks := p.ks.DeepCopy()
+		ks := ks.DeepCopy()
 		options.Remote = func(decrypted map[string][]byte) (build.Rendered, error) {
 			return p.RemoteBuilds.Render(ctx, root, ks, build.Options{NoRemoteBases: p.NoRemoteBases, Decrypted: decrypted},
 				min(p.timeout(), maxRemoteTime))
