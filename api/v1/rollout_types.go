@@ -254,6 +254,11 @@ type RolloutStatus struct {
 	// +optional
 	Releasable *ReleasableObjects `json:"releasable,omitempty"`
 
+	// CompletedJobs are the Jobs of the build that were seen to complete and that their ttlSecondsAfterFinished removes, so that
+	// they are not run again. At most 100.
+	// +optional
+	CompletedJobs []CompletedJob `json:"completedJobs,omitempty"`
+
 	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
 	// +optional
 	Culprits []Culprit `json:"culprits,omitempty"`
@@ -386,6 +391,19 @@ type ReleasableObjects struct {
 	// Count is the number of all of them.
 	// +required
 	Count int32 `json:"count"`
+}
+
+// CompletedJob is a Job that has run.
+type CompletedJob struct {
+	// ID of the Job as in the inventory.
+	// +required
+	ID string `json:"id"`
+	// Digest of its manifest.
+	// +required
+	Digest string `json:"digest"`
+	// Expires is when its ttlSecondsAfterFinished ends. One that is gone before was deleted by hand, and is run again.
+	// +required
+	Expires metav1.Time `json:"expires"`
 }
 
 // Culprit is an object that is not healthy.

@@ -53,6 +53,8 @@ type ApplyRequest struct {
 	Back bool
 	// Ignore are fields that others may change.
 	Ignore []jsondiff.IgnoreRule
+	// HaveRun are Jobs that are not created if they are not there.
+	HaveRun object.Set
 	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
 	// else has taken over.
 	Fence func(context.Context) error
@@ -98,6 +100,9 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	for _, obj := range stage.objects {
 		if l := live[object.IDOf(obj)]; l != nil && l.GetDeletionTimestamp() != nil && !observe.IsSkipped(l) {
 			result.Pending = append(result.Pending, object.IDOf(obj).String()+" is being deleted")
+			continue
+		}
+		if live[object.IDOf(obj)] == nil && req.HaveRun.Has(object.IDOf(obj)) {
 			continue
 		}
 		ready = append(ready, obj.DeepCopy())

@@ -100,6 +100,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
 		Objects: p.toApply(),
+		HaveRun: p.haveRun(),
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
 		Ignore:  ignoreRules(p.ks.Spec.Ignore),

@@ -29,6 +29,8 @@ type memory struct {
 	// unreleased are the owner labels that could not be removed, and why.
 	unreleased map[object.ID]string
 	shared     shared
+	// unseenKey is the last build that was looked at once more for Jobs that nobody saw to complete.
+	unseenKey string
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.

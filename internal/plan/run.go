@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+)
+
+// Run is a Job of the build that has a time to live, so that Kubernetes deletes it some time after it ended.
+type Run struct {
+	ID object.ID
+	// Digest of its manifest.
+	Digest string
+	// Seen tells whether it is there; unknown when it could not be read.
+	Seen Presence
+	// Completed is when it was complete; zero when nobody saw that.
+	Completed time.Time
+	// TTL is how long it stays after that.
+	TTL time.Duration
+}
+
+const (
+	// ttlSlack is the time by which the clock that deletes Jobs may be ahead of ours.
+	ttlSlack = 10 * time.Second
+	// maxRuns bounds what is remembered. Of more than these the ones that expired first are run again.
+	maxRuns = 100
+)
+
+// Runs returns what is remembered of the Jobs after a look at those of the build. One that is seen to be complete has run. One that
+// is there and is not complete runs anew, so that what was remembered of it is void, and so is what is remembered of a Job that
+// is not in the build, or that was gone before its time.
+func Runs(was []v1.CompletedJob, jobs []Run, now time.Time) []v1.CompletedJob {
+	var out []v1.CompletedJob
+	for _, job := range jobs {
+		remembered := find(was, job)
+		switch {
+		case !job.Completed.IsZero():
+			expires := metav1.NewTime(job.Completed.Add(job.TTL).Truncate(time.Second))
+			out = append(out, v1.CompletedJob{ID: job.ID.Inventory(), Digest: job.Digest, Expires: expires})
+		case remembered == nil, job.Seen == Present, job.Seen == Absent && !isExpired(*remembered, now):
+		default:
+			out = append(out, *remembered)
+		}
+	}
+	slices.SortFunc(out, func(a, b v1.CompletedJob) int {
+		if c := b.Expires.Compare(a.Expires.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out[:min(len(out), maxRuns)]
+}
+
+// HasRun tells whether a Job ran and was then removed by its time to live, if it is not there: the same manifest is not run
+// again. Before its time is over, a Job that is gone was deleted by hand.
+func HasRun(was []v1.CompletedJob, job Run, now time.Time) bool {
+	remembered := find(was, job)
+	return remembered != nil && isExpired(*remembered, now)
+}
+
+func isExpired(j v1.CompletedJob, now time.Time) bool { return !now.Before(j.Expires.Add(-ttlSlack)) }
+
+func find(was []v1.CompletedJob, job Run) *v1.CompletedJob {
+	for i := range was {
+		if was[i].ID == job.ID.Inventory() && was[i].Digest == job.Digest {
+			return &was[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// shortJob is a Job that ends well at once and is deleted some seconds after that.
+func shortJob(name string, ttl int, step string) string {
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata: {name: %s}
+spec:
+  ttlSecondsAfterFinished: %d
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: "registry.example/web:exit0", args: [%q]}]
+`, name, ttl, step)
+}
+
+func (s *scenario) job(name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+}
+
+// countRuns counts the Jobs that come into being from now on, until the test ends.
+func (s *scenario) countRuns() (runs func() int) {
+	s.t.Helper()
+	watching, err := watchClient()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	w, err := watching.Watch(ctx, &batchv1.JobList{}, client.InNamespace(s.namespace))
+	if err != nil {
+		s.t.Fatalf("watch Jobs: %v", err)
+	}
+	s.t.Cleanup(w.Stop)
+	uids := map[string]bool{}
+	return func() int {
+		for {
+			select {
+			case e := <-w.ResultChan():
+				if job, ok := e.Object.(*batchv1.Job); ok && e.Type == watch.Added {
+					uids[string(job.UID)] = true
+				}
+			default:
+				return len(uids)
+			}
+		}
+	}
+}
+
+// TestC35RunsOnce: a Job with a time to live, of none or of some seconds, is not run again after it went: not on request, not by a
+// new process, not with a commit that leaves it alone. A changed one is.
+func TestC35RunsOnce(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	s.checkConformance()
+	h := s.run()
+	runs := s.countRuns()
+	files := map[string]string{"now.yaml": shortJob("now", 0, "1"), "soon.yaml": shortJob("soon", 3, "1")}
+	r1 := s.push(files)
+	s.follow()
+	s.deploy("jobs")
+	s.awaitReady("jobs", r1)
+	for _, name := range []string{"now", "soon"} {
+		eventuallyGone(t, within, s.job(name))
+	}
+	s.await("jobs", "remembering both", func(ks *v1.Kustomization) error {
+		if n := len(ks.Status.Rollout.CompletedJobs); n != 2 {
+			return fmt.Errorf("it remembers %v", ks.Status.Rollout.CompletedJobs)
+		}
+		return nil
+	})
+	s.request("jobs")
+	h.stop(t)
+	s.run()
+	s.request("jobs")
+	files["c.yaml"] = configMap("c", "1")
+	r2 := s.push(files)
+	s.awaitReady("jobs", r2)
+	if n := runs(); n != 2 {
+		t.Errorf("there were %d runs, want 2", n)
+	}
+	files["soon.yaml"] = shortJob("soon", 3, "2")
+	r3 := s.push(files)
+	s.awaitReady("jobs", r3)
+	eventually(t, within, "the changed Job ran", func(context.Context) error {
+		if n := runs(); n != 3 {
+			return fmt.Errorf("there were %d runs", n)
+		}
+		return nil
+	})
+}
+
+// TestC35DeletedByHand: a Job that was deleted before its time, complete as it was, is run again.
+func TestC35DeletedByHand(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(map[string]string{"job.yaml": shortJob("migrate", 3600, "1")})
+	s.follow()
+	s.deploy("jobs")
+	s.awaitReady("jobs", r1)
+	first := s.job("migrate")
+	uid := s.uid(first)
+	if n := len(s.mustGet("jobs").Status.Rollout.CompletedJobs); n != 1 {
+		t.Fatalf("%d are remembered", n)
+	}
+	if err := kube.Delete(t.Context(), first, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyGone(t, within, s.job("migrate"))
+	s.request("jobs")
+	eventually(t, within, "it is there again", func(ctx context.Context) error {
+		again := s.job("migrate")
+		err := kube.Get(ctx, client.ObjectKeyFromObject(again), again)
+		if err == nil && string(again.UID) == uid {
+			err = errors.New("it is the first one")
+		}
+		if apierrors.IsNotFound(err) {
+			err = errors.New("it is gone")
+		}
+		return err
+	})
+}
