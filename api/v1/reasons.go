@@ -60,6 +60,12 @@ const ReasonClaimedTwice = "ClaimedTwice"
 // SharedObjectsCondition is True while another Kustomization wants some of the same objects.
 const SharedObjectsCondition = "SharedObjects"
 
+// ReasonNearLimit is the reason of LargeInventoryCondition, and of the event about it.
+const ReasonNearLimit = "NearLimit"
+
+// LargeInventoryCondition is True while the inventory takes most of what an API server can store.
+const LargeInventoryCondition = "LargeInventory"
+
 // PruneHeldCondition is True while a deletion waits for confirmation.
 const PruneHeldCondition = "PruneHeld"
 

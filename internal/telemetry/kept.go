@@ -12,6 +12,7 @@ import (
 type kept struct {
 	objects *prometheus.GaugeVec
 	oldest  *prometheus.GaugeVec
+	size    *prometheus.GaugeVec
 }
 
 var keptMetrics = sync.OnceValue(func() kept {
@@ -24,8 +25,12 @@ var keptMetrics = sync.OnceValue(func() kept {
 			Name: "holdfast_kept_oldest_timestamp_seconds",
 			Help: "When the object that a Kustomization keeps longest began to be kept. Absent while it keeps none.",
 		}, []string{"namespace", "name"}),
+		size: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "holdfast_inventory_size_ratio",
+			Help: "How much of what an API server can store of a Kustomization its inventory takes; above 1 a revision is refused.",
+		}, []string{"namespace", "name"}),
 	}
-	crmetrics.Registry.MustRegister(k.objects, k.oldest)
+	crmetrics.Registry.MustRegister(k.objects, k.oldest, k.size)
 	return k
 })
 
@@ -46,4 +51,12 @@ func Kept(namespace, name string, byReason map[string]int, oldest time.Time) {
 }
 
 // ForgetKept removes the metrics of a Kustomization that is gone.
-func ForgetKept(namespace, name string) { Kept(namespace, name, nil, time.Time{}) }
+func ForgetKept(namespace, name string) {
+	Kept(namespace, name, nil, time.Time{})
+	keptMetrics().size.Delete(prometheus.Labels{"namespace": namespace, "name": name})
+}
+
+// InventorySize sets the metric of the size of an inventory, as a share of what can be stored.
+func InventorySize(namespace, name string, share float64) {
+	keptMetrics().size.With(prometheus.Labels{"namespace": namespace, "name": name}).Set(share)
+}

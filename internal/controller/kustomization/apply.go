@@ -16,7 +16,6 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
-	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -37,6 +36,11 @@ func (p *pass) record(ctx context.Context) *outcome {
 	p.inventory = recorded
 	if !grows && !p.begins() {
 		return nil
+	}
+	if grows {
+		if refused := p.checkSize(); refused != nil {
+			return refused
+		}
 	}
 	p.acknowledge()
 	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.target(), p.timeout()))
@@ -69,11 +73,7 @@ func (p *pass) lost(err error) *outcome {
 	case !p.isTooLarge():
 		return &outcome{state: stateProgressing, err: fmt.Errorf("write status: %w", err)}
 	}
-	// What could not be stored must not be written again with the news about it, nor may the revision count as built.
-	objects := p.inventory.Len()
-	p.inventory, p.rollout = inventory.Decode(p.before.Status.Inventory), p.rolloutBefore()
-	return p.failed(meta.ReconciliationFailedReason, fmt.Errorf("the inventory of %d objects is too large to be stored: "+
-		"nothing of this revision is applied or pruned, split the Kustomization: %w", objects, err))
+	return p.tooLarge(err)
 }
 
 // largeStatus is the size from which on a status that could not be stored is taken for too large. The store of an API server

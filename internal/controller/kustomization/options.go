@@ -46,6 +46,8 @@ type Options struct {
 	NoRevisionStore bool
 	// UnblockStatefulSets deletes the pods of a template that was given up where a StatefulSet would wait for them for ever.
 	UnblockStatefulSets bool
+	// MaxObjectSize is the largest object that the API server stores, in bytes; 1.5 MiB when zero, as etcd has it by default.
+	MaxObjectSize int
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
 	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).

@@ -161,6 +161,7 @@ func (p *pass) report(out outcome) {
 	}
 	p.reportHealthy()
 	p.reportCourse(out)
+	p.reportSize()
 	switch out.state {
 	case stateReady:
 		p.reportReady(out)
@@ -263,11 +264,11 @@ func (p *pass) reportRetained() {
 	}
 	p.rollout.Retained = nil
 	p.rollout.RetainedCount = int32(len(p.plan.Retain)) //nolint:gosec // an inventory never holds 2^31 objects
-	size := 0
+	size, most := 0, max(0, min(maxRetainedBytes, p.room()-inventorySize(p.inventory)+reserved/2))
 	for _, r := range rememberedFirst(p.plan.Retain) {
 		entry := retained(r, since[r.ID.Inventory()], p.now)
 		size += len(entry.ID) + len(entry.Message) + len(entry.Until) + len(strings.Join(entry.Users, ""))
-		if len(p.rollout.Retained) == maxRetained || size > maxRetainedBytes {
+		if len(p.rollout.Retained) == maxRetained || size > most {
 			break
 		}
 		p.rollout.Retained = append(p.rollout.Retained, entry)
