@@ -19,10 +19,10 @@ const (
 	AnnotationPrune        = AnnotationPrefix + "prune"
 	AnnotationConfirmPrune = AnnotationPrefix + "confirm-prune"
 	// The commands of a person about revisions. Each value counts once.
-	AnnotationRollback = AnnotationPrefix + "rollback"
-	AnnotationRelease  = AnnotationPrefix + "release"
-	AnnotationRetry    = AnnotationPrefix + "retry"
-	AnnotationReleaseKept  = AnnotationPrefix + "release-kept"
+	AnnotationRollback    = AnnotationPrefix + "rollback"
+	AnnotationRelease     = AnnotationPrefix + "release"
+	AnnotationRetry       = AnnotationPrefix + "retry"
+	AnnotationReleaseKept = AnnotationPrefix + "release-kept"
 )
 
 // Annotation describes one annotation for people.

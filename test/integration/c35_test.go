@@ -29,7 +29,7 @@ spec:
 `, name, ttl, step)
 }
 
-func (s *scenario) job(name string) *batchv1.Job {
+func (s *scenario) jobOf(name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
@@ -76,7 +76,7 @@ func TestC35RunsOnce(t *testing.T) {
 	s.deploy("jobs")
 	s.awaitReady("jobs", r1)
 	for _, name := range []string{"now", "soon"} {
-		eventuallyGone(t, within, s.job(name))
+		eventuallyGone(t, within, s.jobOf(name))
 	}
 	s.await("jobs", "remembering both", func(ks *v1.Kustomization) error {
 		if n := len(ks.Status.Rollout.CompletedJobs); n != 2 {
@@ -113,7 +113,7 @@ func TestC35DeletedByHand(t *testing.T) {
 	s.follow()
 	s.deploy("jobs")
 	s.awaitReady("jobs", r1)
-	first := s.job("migrate")
+	first := s.jobOf("migrate")
 	uid := s.uid(first)
 	if n := len(s.mustGet("jobs").Status.Rollout.CompletedJobs); n != 1 {
 		t.Fatalf("%d are remembered", n)
@@ -121,10 +121,10 @@ func TestC35DeletedByHand(t *testing.T) {
 	if err := kube.Delete(t.Context(), first, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyGone(t, within, s.job("migrate"))
+	eventuallyGone(t, within, s.jobOf("migrate"))
 	s.request("jobs")
 	eventually(t, within, "it is there again", func(ctx context.Context) error {
-		again := s.job("migrate")
+		again := s.jobOf("migrate")
 		err := kube.Get(ctx, client.ObjectKeyFromObject(again), again)
 		if err == nil && string(again.UID) == uid {
 			err = errors.New("it is the first one")
