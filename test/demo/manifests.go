@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -48,6 +49,9 @@ spec:
 }
 
 const (
+	// longTimeout is longer than anybody watches, and shortTimeout is one that the story waits for.
+	longTimeout, shortTimeout = "10m", "30s"
+
 	replicas = 3
 	// appName is the name of the source, the Kustomization and the Deployment.
 	appName = "shop"
@@ -56,7 +60,7 @@ const (
 )
 
 // kustomization is the manifest of the Kustomization, as the story shows it.
-func kustomization(namespace, rollout string) string {
+func kustomization(namespace, rollout, timeout string) string {
 	return fmt.Sprintf(`apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: shop, namespace: %[1]s}
@@ -66,8 +70,8 @@ spec:
   interval: 10m
   prune: true
   wait: true
-  timeout: 10m
-%[2]s`, namespace, rollout)
+  timeout: %[3]s
+%[2]s`, namespace, rollout, cmp.Or(timeout, longTimeout))
 }
 
 // namespaceAndSource are the manifests of what the Kustomization needs. The source is checked every second, so that the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (a *act) releaseBroken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = a.await(ctx, "holdfast applied v2 and waits for its health, for 10 minutes at most", func(ctx context.Context) error {
+	err = a.await(ctx, "holdfast applied v2 and waits for its health, for "+cmp.Or(a.timeout, longTimeout)+" at most", func(ctx context.Context) error {
 		return a.verifying(ctx, revision)
 	})
 	if err != nil {
@@ -178,11 +179,12 @@ func (a *act) releaseFixed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left := time.Until(a.deadline)
-	if left <= 0 {
-		return &unmet{expected: "v3 is out before v2 is given up", seen: fmt.Errorf("that was %s ago", -left), within: patience}
+	if left := time.Until(a.deadline); a.timeout != shortTimeout {
+		if left <= 0 {
+			return &unmet{expected: "v3 is out before v2 is given up", seen: fmt.Errorf("that was %s ago", -left), within: patience}
+		}
+		a.say("v2 would have been given up %s later", left.Round(time.Second))
 	}
-	a.say("v2 would have been given up %s later", left.Round(time.Second))
 	config, err := a.config(ctx, fixed)
 	if err != nil {
 		return err

@@ -11,14 +11,15 @@ import (
 const (
 	firstNamespace  = "prune-first"
 	secondNamespace = "prune-last"
+	thirdNamespace  = "roll-back"
 )
 
 // act is one time through the story.
 type act struct {
 	*stage
 	namespace string
-	// rollout is what the Kustomization says about the order.
-	rollout string
+	// rollout is what the Kustomization says about the order, and timeout how long it waits for health.
+	rollout, timeout string
 	// oldConfig is the ConfigMap of v1, and deleted the pods of it that were deleted.
 	oldConfig string
 	deleted   []string
@@ -32,7 +33,7 @@ type step struct {
 	run   func(context.Context) error
 }
 
-// play plays both acts.
+// play plays the acts.
 func play(ctx context.Context, s *stage) error {
 	s.begin("The stage")
 	if err := s.open(ctx); err != nil {
@@ -51,7 +52,7 @@ func play(ctx context.Context, s *stage) error {
 	}
 	two := &act{stage: s, namespace: secondNamespace}
 	s.heading("ACT 2: the same again, in the order of holdfast: prune last")
-	return s.act(ctx, "2", []step{
+	if err := s.act(ctx, "2", []step{
 		{"v1 goes out", two.releaseFirst},
 		{"v2 changes the config, and its image can't be pulled", two.releaseBrokenKept},
 		{"Two pods of v1 are deleted, as when their node is drained", two.deletePods},
@@ -59,6 +60,17 @@ func play(ctx context.Context, s *stage) error {
 		{"What is wrong with v2, and what is still safe?", two.askWhatFails},
 		{"Why is the old ConfigMap still there?", two.askWhy},
 		{"v3 repairs it: nobody waits for the 10 minutes of v2", two.releaseFixed},
+	}); err != nil {
+		return err
+	}
+	three := &act{stage: s, namespace: thirdNamespace, rollout: "  rollout: {onFailure: Rollback}\n", timeout: shortTimeout}
+	s.heading("ACT 3: nobody is at the keyboard: onFailure: Rollback")
+	return s.act(ctx, "3", []step{
+		{"v1 goes out", three.releaseFirst},
+		{"v2 changes the config, its image can't be pulled, and nobody is there", three.releaseBrokenAlone},
+		{"holdfast brings v1 back, with its config", three.seeItRolledBack},
+		{"What happened?", three.askWhatHappened},
+		{"v3 goes out as ever", three.releaseFixed},
 	})
 }
 
@@ -91,7 +103,7 @@ func (a *act) releaseFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ks := kustomization(a.namespace, a.rollout)
+	ks := kustomization(a.namespace, a.rollout, a.timeout)
 	if err := a.applyManifests(ctx, namespaceAndSource(a.namespace, a.git.URL(a.namespace))+"---\n"+ks); err != nil {
 		return err
 	}
