@@ -226,6 +226,10 @@ type RolloutStatus struct {
 	// +optional
 	Pin *Pin `json:"pin,omitempty"`
 
+	// History are the rollouts of the last time, the newest first. At most 10.
+	// +optional
+	History []RolloutRecord `json:"history,omitempty"`
+
 	// LeftAsIs are the objects that could not be brought back to the revision that runs, as Kind/namespace/name with the
 	// reason. At most 10.
 	// +optional
@@ -262,6 +266,54 @@ type RolloutStatus struct {
 	// Culprits are the objects that keep the wanted revision from being healthy. At most 10.
 	// +optional
 	Culprits []Culprit `json:"culprits,omitempty"`
+}
+
+// RolloutResult says how a rollout ended.
+type RolloutResult string
+
+const (
+	// ResultRunning: it has not ended.
+	ResultRunning RolloutResult = "Running"
+	// ResultHealthy: it was healthy.
+	ResultHealthy RolloutResult = "Healthy"
+	// ResultFailed: it failed, and everything was kept.
+	ResultFailed RolloutResult = "Failed"
+	// ResultRolledBack: it failed, and the last healthy revision was brought back.
+	ResultRolledBack RolloutResult = "RolledBack"
+	// ResultSuperseded: another one came first.
+	ResultSuperseded RolloutResult = "Superseded"
+)
+
+// What began a rollout.
+const (
+	// TriggerSource: the source or the spec renders something else.
+	TriggerSource = "source"
+	// TriggerRollback: a revision that failed was rolled back.
+	TriggerRollback = "rollback"
+	// TriggerPin: a person chose a revision.
+	TriggerPin = "pin"
+	// TriggerRetry: a person asked to try it again.
+	TriggerRetry = "retry"
+)
+
+// RolloutRecord is one rollout.
+type RolloutRecord struct {
+	// Number counts the rollouts of the Kustomization.
+	Number int64 `json:"number"`
+	// Revision and Digest name what was rolled out.
+	Revision string `json:"revision"`
+	Digest   string `json:"digest"`
+	// Trigger is source, rollback, pin or retry.
+	Trigger string `json:"trigger"`
+	// Result says how it ended.
+	Result RolloutResult `json:"result"`
+	// Started is when it began, and Ended when its result was known.
+	Started metav1.Time `json:"started"`
+	// +optional
+	Ended *metav1.Time `json:"ended,omitempty"`
+	// Note is what was wrong with it, or who asked for it and why.
+	// +optional
+	Note string `json:"note,omitempty"`
 }
 
 // Why a revision is skipped.

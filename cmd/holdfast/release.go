@@ -3,26 +3,35 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/control"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
-const releaseHelp = `Shows what a Kustomization keeps that left the source while spec.prune was false, or lets go of exactly that. What is let
-go of stays on the cluster for good: its owner labels are removed, its entry leaves the inventory, and nothing else about it
-changes. In Flux, turning pruning off is a way to leave objects behind on purpose; this says that it was meant so.
+const releaseHelp = `Lets go of what is held for a person.
 
---plan prints the objects and a digest over their ids and times. --expect lets go of exactly these: it writes the annotation
-holdfast.dev/release-kept, and refuses if it is another set by now. What leaves the source later is not covered by it.
+Without --plan and --expect it ends a pin (holdfast rollback), or the skip of a revision that was rolled back: the revision that Git
+wants is taken again. It writes the annotation holdfast.dev/release. With --wait: 0 healthy, 2 failed, 3 rolled back, 4 the
+time ran out.
 
-To delete them instead, set spec.prune to true and see: holdfast confirm NAME --plan
+--plan shows what the Kustomization keeps that left the source while spec.prune was false, with a digest over the ids and times of
+these objects. --expect lets go of exactly these: it writes the annotation holdfast.dev/release-kept, and refuses if it is
+another set by now. They stay on the cluster for good: their owner labels are removed, their entries leave the inventory, and nothing
+else about them changes. In Flux, turning pruning off is a way to leave objects behind on purpose; this says that it was meant so. What
+leaves the source later is not covered by it. To delete them instead, set spec.prune to true and see: holdfast confirm NAME --plan
 
---expect ends with 2 if there is nothing to let go of, or something else than was expected. The command needs the right to get, and
-for --expect to patch, the Kustomization.`
+It ends with 2 if there is nothing to let go of, or something else than was expected. The command needs the right to get, and
+except for --plan to patch, the Kustomization.`
 
-const releaseExamples = `  # What was left behind?
+const releaseExamples = `  # End a pin: Git's revision goes out again
+  holdfast release shop --wait
+
+  # What was left behind while pruning was off?
   holdfast release reports --plan
 
   # Let go of exactly that
@@ -31,32 +40,41 @@ const releaseExamples = `  # What was left behind?
 // releaseFlags are the flags of `release`.
 type releaseFlags struct {
 	view
-	plan   bool
-	expect string
+	plan, wait bool
+	expect     string
 }
 
 func newReleaseCommand(g *globals) *cobra.Command {
 	f := &releaseFlags{}
 	command := &cobra.Command{
-		Use:     "release NAME (--plan | --expect DIGEST)",
-		Short:   "Show what was left behind while pruning was off, or let go of exactly that",
+		Use:     "release NAME [--plan | --expect DIGEST]",
+		Short:   "End a pin or a skip, or let go of what was left behind while pruning was off",
 		Long:    releaseHelp,
 		Example: releaseExamples,
 		Args:    cobra.ExactArgs(1),
 	}
 	f.bind(command.Flags())
 	command.Flags().BoolVar(&f.plan, "plan", false, "print what would be let go of, and the digest of it")
+	command.Flags().BoolVar(&f.wait, "wait", false, "wait until Git's revision is healthy or has failed; --timeout is 10m then")
 	command.Flags().StringVar(&f.expect, "expect", "", "let go of the objects with this digest")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case f.check() != nil:
 			return f.check()
-		case f.plan == (f.expect != ""):
+		case f.plan && f.expect != "":
 			return usageError{errors.New("give either --plan to see what is kept, or --expect DIGEST to let go of it")}
+		case f.wait && (f.plan || f.expect != ""):
+			return usageError{errors.New("--wait is for the end of a pin or a skip, without --plan and --expect")}
+		}
+		if f.wait && !cmd.Flags().Changed("timeout") {
+			f.timeout = waitTimeout
 		}
 		ctx, cancel := f.context(cmd.Context())
 		defer cancel()
 		namespace, name := kustomizationName(args[0], g.lookIn())
+		if !f.plan && f.expect == "" {
+			return f.unpin(ctx, cmd.OutOrStdout(), g, namespace, name)
+		}
 		answer, err := f.answer(ctx, g, namespace, name)
 		if err != nil {
 			return err
@@ -85,4 +103,29 @@ func (f *releaseFlags) answer(ctx context.Context, g *globals, namespace, name s
 		return report.Release{}, err
 	}
 	return control.Release(ctx, client, namespace, name, f.expect)
+}
+
+// unpin ends a pin or a skip.
+func (f *releaseFlags) unpin(ctx context.Context, out io.Writer, g *globals, namespace, name string) error {
+	inquirer, err := g.inquirer()
+	if err != nil {
+		return err
+	}
+	config, err := g.config()
+	if err != nil {
+		return err
+	}
+	client, err := control.New(config)
+	if err != nil {
+		return err
+	}
+	value, err := control.Unpin(ctx, client, namespace, name, time.Now())
+	if err != nil {
+		return err
+	}
+	answer := report.Command{Namespace: namespace, Name: name, Text: "asked to take the revision of the source again"}
+	if err := f.print(out, answer, false); err != nil || !f.wait {
+		return err
+	}
+	return inquirer.Await(ctx, namespace, name, func(h v1.Heard) bool { return h.Release == value })
 }

@@ -28,12 +28,14 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
   holdfast confirm       shows a deletion that waits for a person, and allows it
+  holdfast history       lists what was rolled out and how it ended; holdfast diff compares
+  holdfast rollback      brings a healthy revision back; holdfast release and retry end that
   holdfast release       leaves what was kept while pruning was off on the cluster for good
 
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
 does, else in flux-system. install and run use flux-system unless --namespace is given.
 
-Exit codes: 0 fine, 1 finding, 2 failed, 64 wrong usage, 69 cluster not reachable or right missing.`
+Exit codes: 0 fine, 1 finding, 2 failed or not done, 3 rolled back, 4 time ran out, 64 wrong usage, 69 cluster not reachable or right missing.`
 
 const rootExamples = `  # What would be installed
   holdfast install --export
@@ -77,10 +79,14 @@ func newRootCommand() *cobra.Command {
 	flags.StringVarP(&g.namespace, "namespace", "n", "", "namespace; otherwise that of the kubeconfig context, or flux-system")
 	root.AddCommand(
 		newConfirmCommand(g),
+		newDiffCommand(g),
+		newHistoryCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
 		newReleaseCommand(g),
 		newRemoteBuildCommand(),
+		newRetryCommand(g),
+		newRollbackCommand(g),
 		newRunCommand(g),
 		newStatusCommand(g),
 		newVersionCommand(),

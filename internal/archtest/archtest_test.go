@@ -31,6 +31,7 @@ var purePackages = []string{
 	"internal/usage",
 	"internal/health",
 	"internal/plan",
+	"internal/blame",
 	"internal/policy",
 	"internal/inventory",
 	"internal/expression",

@@ -27,6 +27,7 @@ import (
 // Inquirer reads one cluster.
 type Inquirer struct {
 	reader   client.Reader
+	client   client.Client
 	mapper   meta.RESTMapper
 	observer *observe.Observer
 }
@@ -52,6 +53,7 @@ func New(config *rest.Config) (*Inquirer, error) {
 	}
 	return &Inquirer{
 		reader:   reader,
+		client:   reader,
 		mapper:   mapper,
 		observer: &observe.Observer{Reader: reader, Mapper: mapper, Discovery: disco},
 	}, nil

@@ -33,6 +33,10 @@ func (a *KustomizationAnswer) next(ks *v1.Kustomization) []string {
 // nextOfState are the steps that the state asks for.
 func (a *KustomizationAnswer) nextOfState(ks *v1.Kustomization) []string {
 	switch a.Kustomization.State {
+	case RolledBack:
+		return []string{pushFix, command("retry", ks) + "   the same revision once more", command("history", ks) + "   what ran when"}
+	case Pinned:
+		return []string{command("release", ks) + "   Git's revision is taken again"}
 	case Held:
 		return []string{pushFix, "the same revision is applied again every " + ks.Flux().GetRetryInterval().String() +
 			", and becomes healthy by itself if it recovers"}
@@ -56,6 +60,11 @@ func (a *KustomizationAnswer) nextOfState(ks *v1.Kustomization) []string {
 	return nil
 }
 
+// command is a command of holdfast about a Kustomization.
+func command(verb string, ks *v1.Kustomization) string {
+	return fmt.Sprintf("holdfast %s %s -n %s", verb, ks.Name, ks.Namespace)
+}
+
 const (
 	resource = "kustomizations.kustomize.toolkit.fluxcd.io"
 	pushFix  = "push a fix: it is taken at once, nothing has to be stopped first"
@@ -68,7 +77,7 @@ func applyNow(ks *v1.Kustomization) string {
 
 // expectsAll tells whether everything that is wanted was applied, so that what is not there was taken away.
 func (a *KustomizationAnswer) expectsAll() bool {
-	return slices.Contains([]State{Healthy, Held, Verifying, Pruning, NeedsConfirmation}, a.Kustomization.State)
+	return slices.Contains([]State{Healthy, RolledBack, Pinned, Held, Verifying, Pruning, NeedsConfirmation}, a.Kustomization.State)
 }
 
 func (a *KustomizationAnswer) nextConfirmation(ks *v1.Kustomization) []string {

@@ -19,6 +19,8 @@ type State string
 const (
 	// NeedsConfirmation: a deletion waits for a person.
 	NeedsConfirmation State = "NeedsConfirmation"
+	// RolledBack: the wanted revision failed, and the last healthy one runs again.
+	RolledBack State = "RolledBack"
 	// Held: the wanted revision failed; everything is kept, and it becomes Healthy if it recovers.
 	Held State = "Held"
 	// Refused: the build, the spec or the API server said no; nothing was pruned.
@@ -31,6 +33,8 @@ const (
 	Applying  State = "Applying"
 	Verifying State = "Verifying"
 	Pruning   State = "Pruning"
+	// Pinned: a person chose the revision that runs.
+	Pinned State = "Pinned"
 	// Paused: a person stopped it.
 	Paused State = "Paused"
 	// Healthy: it runs what is wanted; it may still keep objects.
@@ -38,7 +42,7 @@ const (
 )
 
 // urgency is the order of the states in a list.
-var urgency = []State{NeedsConfirmation, Held, Refused, Waiting, Deleting, Applying, Verifying, Pruning, Paused, Healthy}
+var urgency = []State{NeedsConfirmation, RolledBack, Held, Refused, Waiting, Deleting, Applying, Verifying, Pruning, Pinned, Paused, Healthy}
 
 // notSeen is what is said of an object that no controller has looked at.
 const notSeen = "no controller has looked at it yet"
@@ -68,6 +72,9 @@ func workingState(ks *v1.Kustomization, ready bool) State {
 	if ready && hasArrived(ks) && apimeta.IsStatusConditionTrue(ks.Status.Conditions, v1.PruneHeldCondition) {
 		return NeedsConfirmation
 	}
+	if ready && hasArrived(ks) && ks.Status.Rollout.Pin != nil {
+		return Pinned
+	}
 	if phase := phaseOf(ks); phase != "" && phase != v1.PhaseRefused && phase != v1.PhaseWaiting {
 		// Without a verdict asked for, Ready is True while the health is watched in the background.
 		return State(phase)
@@ -90,8 +97,11 @@ func isStalled(ks *v1.Kustomization) bool {
 
 func stalledState(ks *v1.Kustomization) State {
 	c := apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.StalledCondition)
-	if c.Reason == string(v1.RetainedAwaitingConfirmation) {
+	switch c.Reason {
+	case string(v1.RetainedAwaitingConfirmation):
 		return NeedsConfirmation
+	case v1.ReasonRolledBack:
+		return RolledBack
 	}
 	return Refused
 }
@@ -142,6 +152,10 @@ func whyByState(ks *v1.Kustomization, state State) (why string, ok bool) {
 	switch state {
 	case Healthy:
 		return "", true
+	case Pinned:
+		if c := apimeta.FindStatusCondition(ks.Status.Conditions, v1.PinnedCondition); c != nil {
+			return c.Message, true
+		}
 	case Paused:
 		return "spec.suspend is true", true
 	case NeedsConfirmation:

@@ -161,6 +161,7 @@ func (p *pass) report(out outcome) {
 	}
 	p.reportHealthy()
 	p.reportCourse(out)
+	p.rollout = plan.Chronicle(p.rollout, p.course, p.now)
 	p.reportSize()
 	switch out.state {
 	case stateReady:
