@@ -5,7 +5,8 @@
 // exactly once, so that a fault that no longer fits the source is an error and not a success; a test of this package says so
 // without running anything. What was found is written into docs/mutants.md.
 //
-// Usage: mutants [-checks unit,simulation] [-resume] [fault...]. Faults are names or parts of names; none means all.
+// Usage: mutants [-checks unit,simulation] [-resume] [fault...]. Faults are names or parts of names; none means all. With
+// -resume, those that the page has an answer for are left out, so that a run that was ended is taken up.
 package main
 
 import (
