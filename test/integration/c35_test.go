@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,19 +47,24 @@ func (s *scenario) countRuns() (runs func() int) {
 	if err != nil {
 		s.t.Fatalf("watch Jobs: %v", err)
 	}
-	s.t.Cleanup(w.Stop)
+	var mu sync.Mutex
 	uids := map[string]bool{}
-	return func() int {
-		for {
-			select {
-			case e := <-w.ResultChan():
-				if job, ok := e.Object.(*batchv1.Job); ok && e.Type == watch.Added {
-					uids[string(job.UID)] = true
-				}
-			default:
-				return len(uids)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			if job, ok := e.Object.(*batchv1.Job); ok && e.Type == watch.Added {
+				mu.Lock()
+				uids[string(job.UID)] = true
+				mu.Unlock()
 			}
 		}
+	}()
+	s.t.Cleanup(func() { w.Stop(); <-done })
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(uids)
 	}
 }
 
