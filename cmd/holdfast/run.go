@@ -23,7 +23,9 @@ It listens on three ports, on all interfaces unless the flags name one: artifact
 (--metrics-addr), health (--health-addr). On your own machine: --storage-addr=127.0.0.1:9090 and so on.
 
 Environment: RUNTIME_NAMESPACE is the namespace of the controller (otherwise that of --namespace, else flux-system);
-SOURCE_CONTROLLER_LOCALHOST replaces the host of artifact URLs.`
+SOURCE_CONTROLLER_LOCALHOST replaces the host of artifact URLs, SOURCE_WATCHER_LOCALHOST that of those of Flux's source-watcher.
+
+It does not start beside a controller of Flux with the same work that holds its leader election lease, unless --takeover is set.`
 
 const runExamples = `  # On this machine, against the current kubeconfig context
   holdfast run --log-encoding=console

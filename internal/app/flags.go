@@ -28,6 +28,8 @@ const (
 	NamespaceVariable = controller.EnvRuntimeNamespace
 	// SourceHostVariable holds a host that replaces that of artifact URLs.
 	SourceHostVariable = "SOURCE_CONTROLLER_LOCALHOST"
+	// WatcherHostVariable does the same for the artifacts of Flux's source-watcher.
+	WatcherHostVariable = "SOURCE_WATCHER_LOCALHOST"
 )
 
 // defaultNamespace is used where RUNTIME_NAMESPACE is not set, which is so outside a cluster only.
@@ -38,6 +40,7 @@ type Flags struct {
 	Log logger.Options
 
 	controllers                          []string
+	takeover                             bool
 	metricsAddr, healthAddr, eventsAddr  string
 	concurrent, concurrentSSA, httpRetry int
 	customApplyStageKinds                string
@@ -91,6 +94,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 func (f *Flags) bindProcess(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.controllers, "controllers", []string{ControllerSource, ControllerKustomization},
 		"The controllers to run. Use 'kustomization' alone beside Flux's source-controller.")
+	fs.BoolVar(&f.takeover, "takeover", false,
+		"Start even if a controller of Flux with the same work is alive: if it holds its leader election lease and renews it.")
 	fs.StringVar(&f.metricsAddr, "metrics-addr", ":8080",
 		"The address of the metrics and pprof endpoints; '0' turns them off.")
 	fs.StringVar(&f.healthAddr, "health-addr", ":9440",
@@ -105,8 +110,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 	fs.IntVar(&f.concurrentSSA, "concurrent-ssa", 4,
 		"The number of server-side apply requests of one Kustomization at the same time.")
 	fs.IntVar(&f.httpRetry, "http-retry", 9,
-		"Accepted, without effect: an artifact that can't be fetched is tried again after a growing delay, without end "+
-			"and without holding up others.")
+		"The number of times that a download is tried again, after a growing delay and without holding up others, before it "+
+			"is reported as failed.")
 	fs.StringVar(&f.customApplyStageKinds, "custom-apply-stage-kinds", "",
 		"Kinds to apply after the CRDs and before everything else that is namespaced, as 'group/Kind,group/Kind'.")
 	fs.DurationVar(&f.requeueDependency, "requeue-dependency", 30*time.Second,
@@ -163,6 +168,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 	}
 	options := Options{
 		Controllers:        f.controllers,
+		Takeover:           f.takeover,
 		Namespace:          namespace,
 		WatchAllNamespaces: f.watch.AllNamespaces,
 		MetricsAddr:        f.metricsAddr,
@@ -171,10 +177,11 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 		LeaderElection:     f.leaderElection,
 		KubeAPIQPS:         f.client.QPS,
 		KubeAPIBurst:       f.client.Burst,
-		Kustomization:      f.kustomization(kinds, namespace, getenv(SourceHostVariable)),
+		Kustomization:      f.kustomization(kinds, namespace),
 		Source:             f.source(),
 	}
 	options.Kustomization.Defaults = defaults
+	options.Kustomization.SourceHost, options.Kustomization.WatcherHost = getenv(SourceHostVariable), getenv(WatcherHostVariable)
 	options.Kustomization.WatchConfigs, err = f.watchConfigs()
 	if err != nil {
 		return Options{}, err
@@ -182,7 +189,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 	return options, nil
 }
 
-func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost string) kustomization.Options {
+func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustomization.Options {
 	return kustomization.Options{
 		Concurrent:               f.concurrent,
 		ConcurrentSSA:            f.concurrentSSA,
@@ -195,7 +202,6 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		NoRevisionStore:          f.noRevisionStore,
 		OwnNamespace:             namespace,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
-		SourceHost:               sourceHost,
 		NoFailFast:               f.gate(gateNoFailFast),
 		AdditiveReadyExpr:        f.gate(gateAdditiveReadyExpr),
 		LenientSubstitution:      !f.gate(gateStrict),
@@ -204,6 +210,8 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace, sourceHost st
 		OverrideManagers:         f.overrideManagers,
 		MigrateAPIVersion:        f.gate(gateMigrateAPIVersion),
 		UnblockStatefulSets:      f.unblockStatefulSets,
+		HTTPRetry:                f.httpRetry,
+		ExternalArtifacts:        f.gate(gateExternalArtifact),
 	}
 }
 

@@ -52,6 +52,8 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"watch-label-selector":               "",
 		"watch-configs-label-selector":       "reconcile.fluxcd.io/watch=Enabled",
 
+		"takeover": "false",
+
 		"artifact-retention-ttl":     "1m0s",
 		"artifact-retention-records": "2",
 		"storage-addr":               ":9090",
@@ -110,11 +112,11 @@ func TestFeatureGates(t *testing.T) {
 		"AdditiveCELDependencyCheck":     {off: accepted, on: accepted},
 		"CacheSecretsAndConfigMaps":      {off: accepted, on: refused},
 		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
-		"DirectSourceFetch":              {off: accepted, on: refused},
+		"DirectSourceFetch":              {off: accepted, on: accepted}, // P24
 		"DisableConfigWatchers":          {off: accepted, on: accepted},
 		"DisableFailFastBehavior":        {off: accepted, on: accepted},
 		"DisableStatusPollerCache":       {off: accepted, on: accepted},
-		"ExternalArtifact":               {off: accepted, on: refused},
+		"ExternalArtifact":               {off: accepted, on: accepted}, // P21
 		"GroupChangeLog":                 {off: accepted, on: refused},
 		"MigrateAPIVersion":              {off: accepted, on: accepted},
 		"ObjectLevelWorkloadIdentity":    {off: accepted, on: refused},
@@ -179,7 +181,7 @@ func TestRefusedFlags(t *testing.T) {
 }
 
 func TestFlagsReachTheControllers(t *testing.T) {
-	env := map[string]string{NamespaceVariable: "team-a", SourceHostVariable: "localhost:8090"}
+	env := map[string]string{NamespaceVariable: "team-a", SourceHostVariable: "localhost:8090", WatcherHostVariable: "localhost:8091"} // P18
 	o, err := resolve(t, env, "--concurrent=7", "--concurrent-ssa=3", "--requeue-dependency=5s", "--min-retry-delay=1s",
 		"--max-retry-delay=2m", "--no-cross-namespace-refs", "--no-remote-bases", "--interval-jitter-percentage=10",
 		"--custom-apply-stage-kinds=rbac.authorization.k8s.io/Role, /Secret,rbac.authorization.k8s.io/Role",
@@ -210,6 +212,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
 		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
 		"source host":       k.SourceHost == "localhost:8090",
+		"watcher host":      k.WatcherHost == "localhost:8091",
 		"storage":           s.StoragePath == "/data" && s.StorageAddr == ":9000" && s.StorageAdvAddr == "holdfast.team-a.svc",
 		"retention":         s.ArtifactRetentionTTL == 3*time.Minute && s.ArtifactRetentionRecords == 9,
 		"addresses":         o.EventsAddr == "http://events" && o.MetricsAddr == ":1" && o.HealthAddr == ":2",

@@ -20,6 +20,8 @@ const (
 type Options struct {
 	// Controllers are the names of those that run.
 	Controllers []string
+	// Takeover starts them even if another controller with the same work is alive.
+	Takeover bool
 	// Namespace is the one that the process runs in; the leader election lease is there, and it is never pruned.
 	Namespace string
 	// WatchAllNamespaces is false to look at Namespace only.

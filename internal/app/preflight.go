@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,12 +27,13 @@ const (
 // watchedCRDs are the kinds that the controllers watch, besides their own.
 var watchedCRDs = []string{"gitrepositories.source.toolkit.fluxcd.io"}
 
-// preflight checks that the cluster answers and that its CRDs have what the controllers write. A status field that the
-// CRD lacks would be dropped without an error, and with it the memory of what is retained.
-func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) error {
+// preflight checks that the cluster answers, that its CRDs have what the controllers write, and that nobody else does their work.
+// A status field that the CRD lacks would be dropped without an error, and with it the memory of what is retained.
+func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
 	// A fixed mapping: with discovery, a server that is no Kubernetes would look like one without CRDs.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
+	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	reader, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return unreachable(config, err)
@@ -50,7 +53,7 @@ func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme)
 	if len(missing) > 0 {
 		return unavailableErrorf("the cluster does not serve %s of %s: %s", servedVersion, strings.Join(missing, ", "), installAdvice)
 	}
-	return nil
+	return checkRivals(ctx, reader, o, time.Now())
 }
 
 // crdVersion reads the served version of a CRD; nil when there is none.

@@ -76,7 +76,7 @@ func check(t *testing.T, address string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return preflight(t.Context(), &rest.Config{Host: address}, scheme)
+	return preflight(t.Context(), &rest.Config{Host: address}, scheme, Options{Takeover: true})
 }
 
 // wantUnavailable checks that an error says all that is wanted, in one line, and has the right exit code.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"syscall"
 
 	"github.com/fluxcd/cli-utils/pkg/flowcontrol"
@@ -40,13 +39,17 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := preflight(ctx, config, scheme); err != nil {
+	if err := preflight(ctx, config, scheme, o); err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop before it began
 		}
 		return err
 	}
-	mgr, err := ctrl.NewManager(limit(ctx, config, o), managerOptions(scheme, o))
+	options, err := withLock(managerOptions(scheme, o), config, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(limit(ctx, config, o), options)
 	if err != nil {
 		return fmt.Errorf("create the manager: %w%s", err, portHint(err, o))
 	}
@@ -133,7 +136,7 @@ func setup(mgr ctrl.Manager, o Options) error {
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the readiness check: %w", err)
 	}
-	if slices.Contains(o.Controllers, ControllerSource) {
+	if o.runs(ControllerSource) {
 		recorder, err := notify.New(mgr, o.EventsAddr, sourceComponent)
 		if err != nil {
 			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
@@ -143,7 +146,7 @@ func setup(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("set up the GitRepository controller: %w", err)
 		}
 	}
-	if slices.Contains(o.Controllers, ControllerKustomization) {
+	if o.runs(ControllerKustomization) {
 		recorder, err := notify.New(mgr, o.EventsAddr, kustomizeComponent)
 		if err != nil {
 			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)

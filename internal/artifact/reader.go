@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 type ReaderOptions struct {
 	// Host replaces the host, and port, of artifact URLs.
 	Host string
+	// WatcherHost does so for URLs of Flux's source-watcher, whose host begins with that name.
+	WatcherHost string
 	// Timeout bounds one Fetch.
 	Timeout time.Duration
 	// MaxSize bounds the size of an archive, and MaxUnpacked that of what is in it.
@@ -173,8 +176,12 @@ func (r *Reader) address(raw string) (string, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return "", fmt.Errorf("fetch artifact: %q is not an http or https URL; check the status of the source", raw)
 	}
-	if r.options.Host != "" {
-		u.Host = r.options.Host
+	host := r.options.Host
+	if strings.HasPrefix(u.Host, "source-watcher") {
+		host = r.options.WatcherHost
+	}
+	if host != "" {
+		u.Host = host
 	}
 	return u.String(), nil
 }

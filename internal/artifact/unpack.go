@@ -19,7 +19,7 @@ const trailerSize = 1024
 
 var (
 	errUnsafePath = errors.New("the path leads out of the archive")
-	errEntryKind  = errors.New("links and special files are not allowed in an artifact")
+	errEntryKind  = errors.New("hard links and special files are not allowed in an artifact")
 	errNoTrailer  = errors.New("the end of the archive is missing")
 	errTooLarge   = errors.New("the archive unpacks to more than is allowed")
 )
@@ -122,6 +122,8 @@ func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
 	case tar.TypeReg, tar.TypeDir:
 	case tar.TypeXGlobalHeader:
 		return nil // a comment, as git archive writes it
+	case tar.TypeSymlink:
+		return nil // left out, as in Flux; holdfast's own artifacts have none
 	default:
 		return refuse(errEntryKind)
 	}

@@ -96,9 +96,6 @@ type remedy struct {
 
 // remedies are looked through in this order; the first that fits is taken.
 var remedies = []remedy{
-	{regexp.MustCompile(`spec\.sourceRef\.kind "([^"]+)"`), func(_ *v1.Kustomization, m []string) string {
-		return fmt.Sprintf("use a GitRepository: spec.sourceRef.kind %s is not supported yet", m[1])
-	}},
 	{regexp.MustCompile(`kustomization path not found`), func(ks *v1.Kustomization, _ []string) string {
 		return fmt.Sprintf("correct spec.path, which is %q, or push a commit that has it", ks.Spec.Path)
 	}},
@@ -155,7 +152,9 @@ func (a *KustomizationAnswer) nextWaiting(ks *v1.Kustomization) []string {
 	case len(a.Chain) > 0:
 		return []string{"create Kustomization " + a.Chain[len(a.Chain)-1] + ", or correct spec.dependsOn"}
 	case ks.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind && a.Message != "":
-		return []string{"use a GitRepository: other sources are not supported yet"}
+		ref := ks.Spec.SourceRef
+		return []string{fmt.Sprintf("kubectl describe %s.%s %s -n %s   what the controller of this source says",
+			strings.ToLower(ref.Kind), sourcev1.GroupVersion.Group, ref.Name, orElse(ref.Namespace, ks.Namespace))}
 	case a.Source != nil && a.Source.State != Healthy:
 		return []string{fmt.Sprintf("mend %s %s/%s: %s", a.Source.Kind, a.Source.Namespace, a.Source.Name, orElse(a.Source.Why, a.Source.State.lower()))}
 	case a.SourceTrouble != "":

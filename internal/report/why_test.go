@@ -144,8 +144,9 @@ func TestNextFitsTheCause(t *testing.T) {
 			refused("ReconciliationFailed", "Deployment/a/b dry-run failed (Invalid): spec.selector: field is immutable")}},
 		"kind": {says: "does not serve kind Widget", changes: []func(*v1.Kustomization){
 			refused("ReconciliationFailed", "Widget/a/b: the cluster serves no kind Widget in example.com/v1: check apiVersion and kind")}},
-		"source kind": {says: "use a GitRepository", changes: []func(*v1.Kustomization){
-			refused(v1.ReasonFieldNotSupported, `spec.sourceRef.kind "OCIRepository": not supported`), stalled(v1.ReasonFieldNotSupported)}},
+		"source of another controller": {says: "kubectl describe ocirepository.source.toolkit.fluxcd.io", changes: []func(*v1.Kustomization){
+			ready(metav1.ConditionFalse, "ArtifactFailed", "Source artifact not found"), phase(v1.PhaseWaiting),
+			func(k *v1.Kustomization) { k.Spec.SourceRef.Kind = "OCIRepository" }}},
 		"something else": {says: "push a fix", changes: []func(*v1.Kustomization){refused("BuildFailed", "wrong")}},
 		"held":           {says: "applied again every 10m0s", changes: []func(*v1.Kustomization){ready(metav1.ConditionFalse, "HealthCheckFailed", "x"), phase(v1.PhaseHeld)}},
 		"unseen spec": {says: "see whether a controller runs", changes: []func(*v1.Kustomization){

@@ -102,8 +102,12 @@ func (p *pass) fetchFailed(err error) *outcome {
 	case errors.Is(err, artifact.ErrNotFound):
 		return p.waiting(meta.ArtifactFailedReason,
 			fmt.Sprintf("Source is not ready, artifact not found, retrying in %s", p.RequeueDependency), min(after, p.RequeueDependency))
-	case errors.As(err, &transient):
+	case errors.As(err, &transient) && p.mem.fetchFailures <= p.HTTPRetry:
 		return p.waiting(meta.ArtifactFailedReason, err.Error(), after)
+	case errors.As(err, &transient):
+		out := p.failed(meta.ArtifactFailedReason, err)
+		out.after = min(out.after, maxFetchBackoff)
+		return out
 	}
 	return p.failed(meta.ArtifactFailedReason, err)
 }

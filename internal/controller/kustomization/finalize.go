@@ -9,7 +9,6 @@ import (
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -78,7 +77,7 @@ func (p *pass) deletingSince() time.Time {
 // read says nothing.
 func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
 	facts.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
-	if p.ks.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind {
+	if sourceKinds[p.ks.Spec.SourceRef.Kind] == nil {
 		return
 	}
 	source, err := p.source(ctx)
@@ -86,8 +85,8 @@ func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
 	case err != nil:
 		facts.Siblings = plan.Siblings{Why: fmt.Sprintf("unable to get their source '%s': %v", p.sourceName(), err)}
-	case artifactOf(source) != nil:
-		facts.Build.Newest = artifactOf(source).Revision
+	case source.GetArtifact() != nil:
+		facts.Build.Newest = source.GetArtifact().Revision
 	}
 }
 

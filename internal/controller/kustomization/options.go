@@ -48,6 +48,12 @@ type Options struct {
 	UnblockStatefulSets bool
 	// MaxObjectSize is the largest object that the API server stores, in bytes; 1.5 MiB when zero, as etcd has it by default.
 	MaxObjectSize int
+	// WatcherHost does the same for the artifacts of Flux's source-watcher (SOURCE_WATCHER_LOCALHOST).
+	WatcherHost string
+	// HTTPRetry is the number of times that a download is tried again before it is reported as failed.
+	HTTPRetry int
+	// ExternalArtifacts allows sources of the kind ExternalArtifact (gate ExternalArtifact).
+	ExternalArtifacts bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
 	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).

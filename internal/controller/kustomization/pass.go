@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
@@ -134,19 +133,3 @@ func (p *pass) acknowledge() {
 		p.ks.Status.SetLastHandledReconcileRequest(at)
 	}
 }
-
-// sourceName names the source in messages.
-func (p *pass) sourceName() string {
-	ref := p.ks.Spec.SourceRef
-	return ref.Kind + "/" + p.sourceNamespace() + "/" + ref.Name
-}
-
-func (p *pass) sourceNamespace() string {
-	if ns := p.ks.Spec.SourceRef.Namespace; ns != "" {
-		return ns
-	}
-	return p.ks.Namespace
-}
-
-// artifactOf returns the artifact of a source, if it has one.
-func artifactOf(source *sourcev1.GitRepository) *meta.Artifact { return source.Status.Artifact }

@@ -95,7 +95,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 	if err != nil {
 		return f, false, err
 	}
-	f.Build.Newest = p.newest(artifactOf(source))
+	f.Build.Newest = p.newest(source.GetArtifact())
 	f.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	p.look(ctx, &f)
 	return f, false, nil

@@ -10,7 +10,6 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -24,32 +23,20 @@ func (p *pass) resolve(ctx context.Context) *outcome {
 	switch {
 	case apierrors.IsNotFound(err):
 		return p.waiting(meta.ArtifactFailedReason, fmt.Sprintf(
-			"%s not found: create it, or correct spec.sourceRef; nothing is pruned meanwhile", p.sourceName()), p.retryInterval())
+			"%v: create %s, or correct spec.sourceRef; nothing is pruned meanwhile", err, p.sourceName()), p.retryInterval())
+	case apimeta.IsNoMatchError(err):
+		return p.waiting(meta.ArtifactFailedReason, fmt.Sprintf(
+			"the cluster does not serve %s of %s: install its CRD and the controller that looks after it, or correct spec.sourceRef.kind; "+
+				"nothing is pruned meanwhile", p.ks.Spec.SourceRef.Kind, sourcev1.GroupVersion), p.RequeueDependency)
 	case err != nil:
 		return p.waitingErr(fmt.Errorf("unable to get source '%s': %w", p.sourceName(), err))
 	}
-	p.artifact = artifactOf(source)
+	p.artifact = source.GetArtifact()
 	if p.artifact == nil {
 		return p.waiting(meta.ArtifactFailedReason, fmt.Sprintf(
-			"Source artifact not found, retrying in %s%s", p.RequeueDependency, sourceFault(source)), p.RequeueDependency)
+			"Source artifact not found, retrying in %s%s", p.RequeueDependency, p.sourceFault(source)), p.RequeueDependency)
 	}
 	return nil
-}
-
-// sourceFault adds the source's own words, so that nobody has to look there to know why there is no artifact.
-func sourceFault(source *sourcev1.GitRepository) string {
-	ready := apimeta.FindStatusCondition(source.Status.Conditions, meta.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionFalse {
-		return ""
-	}
-	return fmt.Sprintf(": GitRepository/%s/%s says: %s", source.Namespace, source.Name, ready.Message)
-}
-
-// source reads the source from the API server, not from a cache: what it offers decides what may be deleted.
-func (p *pass) source(ctx context.Context) (*sourcev1.GitRepository, error) {
-	source := &sourcev1.GitRepository{}
-	key := client.ObjectKey{Namespace: p.sourceNamespace(), Name: p.ks.Spec.SourceRef.Name}
-	return source, p.Reader.Get(ctx, key, source)
 }
 
 // checkDependencies makes sure that what this Kustomization depends on is ready, and at the same revision where both

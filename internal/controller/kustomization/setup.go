@@ -9,7 +9,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
@@ -55,8 +54,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	c := ctrl.NewControllerManagedBy(mgr).
 		Named("kustomization").
-		For(&v1.Kustomization{}, builder.WithPredicates(wanted())).
-		Watches(&sourcev1.GitRepository{}, r.enqueueBy(bySource), builder.WithPredicates(revisionChanged())).
+		For(&v1.Kustomization{}, builder.WithPredicates(wanted()))
+	if err := r.watchSources(c, mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	c.
 		Watches(&v1.Kustomization{}, r.enqueueBy(byDependency), builder.WithPredicates(readinessChanged())).
 		Watches(&v1.Kustomization{}, r.enqueueAwaiting(), builder.WithPredicates(dependenceEnded())).
 		WatchesRawSource(r.Trigger.Source()).
@@ -101,7 +103,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Client:    mgr.GetClient(),
 		Reader:    direct,
 		Mapper:    mapper,
-		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost}),
+		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost}),
 		Build:     build.Build,
 		Observer:  &observe.Observer{Reader: direct, Mapper: mapper, Discovery: disco},
 		Executor: &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
@@ -110,16 +112,6 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Trigger:   trigger.New(metadataClient, trigger.Options{}),
 		Now:       time.Now,
 	}, nil
-}
-
-// sourceKeys are the keys of a Kustomization in the index by source.
-func sourceKeys(obj client.Object) []string {
-	ks := obj.(*v1.Kustomization) //nolint:forcetypeassert // the index is on Kustomizations
-	ref := ks.Spec.SourceRef
-	if ref.Kind != sourcev1.GitRepositoryKind {
-		return nil
-	}
-	return []string{namespaced(ref.Namespace, ref.Name, ks.Namespace)}
 }
 
 // dependencyKeys are the keys of a Kustomization in the index by dependency.
@@ -206,21 +198,6 @@ func wanted() predicate.Predicate {
 			return before != after || !maps.Equal(ownAnnotations(e.ObjectOld), ownAnnotations(e.ObjectNew))
 		}},
 	)
-}
-
-// revisionChanged lets pass a source that has its first artifact or one of another revision.
-func revisionChanged() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e crevent.UpdateEvent) bool {
-			before, ok1 := e.ObjectOld.(*sourcev1.GitRepository)
-			after, ok2 := e.ObjectNew.(*sourcev1.GitRepository)
-			if !ok1 || !ok2 || after.Status.Artifact == nil {
-				return false
-			}
-			return before.Status.Artifact == nil || before.Status.Artifact.Revision != after.Status.Artifact.Revision
-		},
-		DeleteFunc: func(crevent.DeleteEvent) bool { return false },
-	}
 }
 
 // readinessChanged lets pass a Kustomization that became ready, or ready at another revision.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
@@ -42,6 +41,14 @@ func (p *pass) checkSpec(context.Context) *outcome {
 				ref.Kind, ref.Namespace, ref.Name),
 		}
 	}
+	if p.ks.Spec.SourceRef.Kind == externalArtifact && !p.ExternalArtifacts {
+		return &outcome{
+			state:  stateStalled,
+			reason: fluxAccessDenied,
+			message: fmt.Sprintf("can't access '%s', the %s feature gate is disabled: start holdfast with --feature-gates=%s=true",
+				p.sourceName(), externalArtifact, externalArtifact),
+		}
+	}
 	return nil
 }
 
@@ -56,7 +63,7 @@ func unsupported(spec v1.KustomizationSpec) []string {
 	}{
 		{"spec.kubeConfig", spec.KubeConfig != nil},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
-		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), spec.SourceRef.Kind != sourcev1.GitRepositoryKind},
+		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), sourceKinds[spec.SourceRef.Kind] == nil},
 	} {
 		if f.set {
 			fields = append(fields, f.name)

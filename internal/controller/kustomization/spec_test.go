@@ -80,12 +80,17 @@ func TestValuesThatAreSupported(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	for _, kind := range []string{"OCIRepository", "Bucket", "ExternalArtifact"} {
+	for _, kind := range []string{"GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"} {
 		spec := plainSpec()
 		spec.SourceRef.Kind = kind
-		if got := unsupported(spec); !slices.Equal(got, []string{`spec.sourceRef.kind "` + kind + `"`}) {
+		if got := unsupported(spec); len(got) > 0 {
 			t.Errorf("%s: %q", kind, got)
 		}
+	}
+	spec := plainSpec()
+	spec.SourceRef.Kind = "HelmChart"
+	if got := unsupported(spec); !slices.Equal(got, []string{`spec.sourceRef.kind "HelmChart"`}) {
+		t.Errorf("HelmChart: %q", got)
 	}
 }
 

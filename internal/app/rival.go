@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ownIdentity begins the name under which holdfast holds a lease, so that it does not take its own kind for a rival.
+const ownIdentity = "holdfast"
+
+// rivalLeases are the leases of Flux's controllers that do the same work, by the name of holdfast's.
+var rivalLeases = map[string]string{
+	ControllerSource:        sourceComponent + "-leader-election",
+	ControllerKustomization: leaseName,
+}
+
+// checkRivals refuses to start beside a living controller with the same work: the two would undo each other's. One that holds no
+// lease can't be seen.
+func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.Time) error {
+	if o.Takeover {
+		return nil
+	}
+	leases, err := leasesOf(ctx, reader, o)
+	if err != nil {
+		return unavailableErrorf("find out whether another controller does this work: %w; "+
+			"allow the controller to list leases, or start it with --takeover if there is none", err)
+	}
+	for _, controller := range o.Controllers {
+		for _, lease := range leases {
+			if lease.Name != rivalLeases[controller] || !isHeldByAnother(&lease, now) {
+				continue
+			}
+			return unavailableErrorf("%s is at work: %s holds the lease %s/%s and renewed it %s ago; "+
+				"stop it first, such as with `kubectl scale deployment %s -n %s --replicas=0`, leave its work to it with --controllers, "+
+				"or start with --takeover if it looks after other objects",
+				strings.TrimSuffix(lease.Name, "-leader-election"), *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
+				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), strings.TrimSuffix(lease.Name, "-leader-election"), lease.Namespace)
+		}
+	}
+	return nil
+}
+
+// leasesOf lists the leases that matter: those of the one namespace that is looked after, else those of all.
+func leasesOf(ctx context.Context, reader client.Reader, o Options) ([]coordinationv1.Lease, error) {
+	var list coordinationv1.LeaseList
+	if !o.WatchAllNamespaces {
+		err := reader.List(ctx, &list, client.InNamespace(o.Namespace))
+		return list.Items, err
+	}
+	err := reader.List(ctx, &list)
+	if apierrors.IsForbidden(err) {
+		// Then those of the own namespace, where Flux is most likely to be.
+		err = reader.List(ctx, &list, client.InNamespace(o.Namespace))
+	}
+	return list.Items, err
+}
+
+// isHeldByAnother tells whether a lease is held by someone who is not of holdfast's kind, and was renewed in time.
+func isHeldByAnother(lease *coordinationv1.Lease, now time.Time) bool {
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || strings.HasPrefix(*spec.HolderIdentity, ownIdentity) {
+		return false
+	}
+	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+}
+
+// lock is the lease that the process holds while it leads, under a name that tells what it is.
+func lock(config *rest.Config, o Options) (resourcelock.Interface, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this host: %w", err)
+	}
+	if !strings.HasPrefix(host, ownIdentity) {
+		host = ownIdentity + "-" + host
+	}
+	made, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, leaseName,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}, config, o.LeaderElection.RenewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("make the lease %s/%s: %w", o.Namespace, leaseName, err)
+	}
+	return made, nil
+}
+
+// withLock gives the options of a manager the lease, if it is to hold one.
+func withLock(options ctrl.Options, config *rest.Config, o Options) (ctrl.Options, error) {
+	if !o.LeaderElection.Enable {
+		return options, nil
+	}
+	var err error
+	options.LeaderElectionResourceLockInterface, err = lock(config, o)
+	return options, err
+}
+
+// runs tells whether a controller is among those to run.
+func (o Options) runs(controller string) bool { return slices.Contains(o.Controllers, controller) }
