@@ -29,8 +29,10 @@ type reconciler struct {
 	recorder  record.EventRecorder
 	retention artifact.Retention
 	jitter    int
-	tempDir   string
-	now       func() time.Time
+	// requeueDependency is the time between two looks at a source to include that is not there.
+	requeueDependency time.Duration
+	tempDir           string
+	now               func() time.Time
 }
 
 // Reconcile brings a GitRepository and its artifact up to date.
@@ -137,6 +139,8 @@ func (r *reconciler) next(interval time.Duration, o outcome) (ctrl.Result, error
 		return ctrl.Result{RequeueAfter: spread(interval, r.jitter, rand.Float64())}, nil
 	case f.final:
 		return ctrl.Result{}, nil
+	case f.after > 0:
+		return ctrl.Result{RequeueAfter: f.after}, nil
 	default:
 		return ctrl.Result{}, f.err
 	}

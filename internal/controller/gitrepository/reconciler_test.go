@@ -64,7 +64,7 @@ func newBench(t *testing.T) *bench {
 	b.reconciler = &reconciler{
 		client: kube, secrets: kube, tempDir: t.TempDir(), now: time.Now,
 		recorder:  &record.FakeRecorder{Events: b.events},
-		retention: artifact.Retention{TTL: time.Hour, Records: 2},
+		retention: artifact.Retention{TTL: time.Hour, Records: 2}, requeueDependency: 3 * time.Second,
 	}
 	b.open()
 	return b
@@ -311,7 +311,7 @@ func TestFinalFailuresAreNotTriedAgain(t *testing.T) {
 		change     func(*sourcev1.GitRepository)
 		wantReason string
 	}{
-		"unsupported":  {func(o *sourcev1.GitRepository) { o.Spec.RecurseSubmodules = true }, "FieldNotSupported"},
+		"unsupported":  {func(o *sourcev1.GitRepository) { o.Spec.Provider = "azure" }, "FieldNotSupported"},
 		"range":        {func(o *sourcev1.GitRepository) { o.Spec.Reference.SemVer = "latest" }, "ReferenceInvalid"},
 		"URL":          {func(o *sourcev1.GitRepository) { o.Spec.URL = "http://" }, sourcev1.URLInvalidReason},
 		"short commit": {func(o *sourcev1.GitRepository) { o.Spec.Reference.Commit = "abc" }, "ReferenceInvalid"},

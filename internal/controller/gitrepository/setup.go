@@ -55,6 +55,8 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		retention: artifact.Retention{TTL: o.ArtifactRetentionTTL, Records: o.ArtifactRetentionRecords},
 		jitter:    o.IntervalJitterPercentage,
 		now:       time.Now,
+
+		requeueDependency: o.RequeueDependency,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("gitrepository").

@@ -20,12 +20,8 @@ func unsupported(spec sourcev1.GitRepositorySpec) []string {
 		name string
 		set  bool
 	}{
-		{"spec.include", len(spec.Include) > 0},
 		{"spec.provider", spec.Provider != "" && spec.Provider != sourcev1.GitProviderGeneric},
-		{"spec.recurseSubmodules", spec.RecurseSubmodules},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
-		{"spec.sparseCheckout", len(spec.SparseCheckout) > 0},
-		{"spec.verify", spec.Verification != nil},
 	}
 	var out []string
 	for _, f := range fields {

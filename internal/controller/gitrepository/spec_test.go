@@ -12,6 +12,7 @@ import (
 // honoured are the fields that the controller acts on; every other field of the API must be refused.
 var honoured = []string{
 	"spec.url", "spec.secretRef", "spec.interval", "spec.timeout", "spec.ignore", "spec.suspend",
+	"spec.include", "spec.recurseSubmodules", "spec.sparseCheckout", "spec.verify",
 	"spec.proxySecretRef", "spec.ref.branch", "spec.ref.tag", "spec.ref.semver", "spec.ref.name", "spec.ref.commit",
 }
 
@@ -69,12 +70,12 @@ func TestCheckSpec(t *testing.T) {
 		t.Errorf("refused: %v", f.err)
 	}
 	f := checkSpec(sourcev1.GitRepositorySpec{
-		URL: "ssh://git@host/x", Provider: "github", Verification: &sourcev1.GitRepositoryVerification{},
+		URL: "ssh://git@host/x", Provider: "azure", ServiceAccountName: "x",
 	})
 	if f == nil || !f.final {
 		t.Fatalf("failure %+v, want a final one", f)
 	}
-	for _, name := range []string{"spec.provider", "spec.verify"} {
+	for _, name := range []string{"spec.provider", "spec.serviceAccountName"} {
 		if !strings.Contains(f.err.Error(), name) {
 			t.Errorf("%q does not name %s", f.err, name)
 		}

@@ -19,8 +19,10 @@ type outcome struct {
 	artifact *meta.Artifact
 	// stored tells whether the file of artifact is there, whole and unchanged.
 	stored bool
-	// ignore is the spec.ignore that artifact was made with.
-	ignore *string
+	// content is what artifact was made of.
+	content content
+	// proof is what was verified of it; nil when nothing was.
+	proof *proof
 	// published is set when artifact is new.
 	published *published
 	// failure is set when the work could not be done.
@@ -36,7 +38,7 @@ type published struct {
 
 // failure is why the work could not be done.
 type failure struct {
-	// condition is the abnormal condition that becomes True; none when empty.
+	// condition is the abnormal condition that becomes True, or SourceVerified, which becomes False; none when empty.
 	condition string
 	reason    string
 	err       error
@@ -44,6 +46,8 @@ type failure struct {
 	final bool
 	// patient tells that only a change in the repository helps, so that there is no hurry to try again.
 	patient bool
+	// after is the time until another attempt, where that is known.
+	after time.Duration
 }
 
 func fetchFailed(reason string, err error) *failure {
@@ -78,10 +82,12 @@ type observation struct {
 	now         time.Time
 }
 
-// abnormal are the conditions that are only there while something is wrong or going on.
+// abnormal are the conditions that are only there while something is wrong or going on, and the one that is only there while
+// something is verified.
 var abnormal = []string{
 	meta.ReconcilingCondition, meta.StalledCondition, sourcev1.FetchFailedCondition, sourcev1.BuildFailedCondition,
 	sourcev1.StorageOperationFailedCondition, sourcev1.ArtifactOutdatedCondition, sourcev1.IncludeUnavailableCondition,
+	sourcev1.SourceVerifiedCondition,
 }
 
 // statusOf is the status after a reconciliation. It is pure: the same arguments give the same status.
@@ -92,7 +98,11 @@ func statusOf(old sourcev1.GitRepositoryStatus, seen observation, o outcome) sou
 		status.LastHandledReconcileAt = seen.requestedAt
 	}
 	status.Artifact = o.artifact
-	status.ObservedIgnore = o.ignore
+	o.content.observe(&status)
+	status.SourceVerificationMode = nil
+	if o.proof != nil {
+		status.SourceVerificationMode = &o.proof.mode
+	}
 	wanted := conditionsOf(o)
 	for _, kind := range abnormal {
 		if !has(wanted, kind) {
@@ -119,7 +129,11 @@ func conditionsOf(o outcome) []metav1.Condition {
 	if f := o.failure; f != nil {
 		message := f.err.Error()
 		set(meta.ReadyCondition, metav1.ConditionFalse, f.reason, message)
-		if f.condition != "" {
+		switch f.condition {
+		case "":
+		case sourcev1.SourceVerifiedCondition:
+			set(f.condition, metav1.ConditionFalse, f.reason, message)
+		default:
 			set(f.condition, metav1.ConditionTrue, f.reason, message)
 		}
 		if f.final {
@@ -127,6 +141,9 @@ func conditionsOf(o outcome) []metav1.Condition {
 		} else {
 			set(meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
 		}
+	}
+	if o.proof != nil && (o.failure == nil || o.failure.condition != sourcev1.SourceVerifiedCondition) {
+		set(sourcev1.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, o.proof.message)
 	}
 	if o.artifact == nil || !o.stored {
 		return out

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/source/git"
@@ -29,14 +28,19 @@ func (r *reconciler) sync(ctx context.Context, repository *sourcev1.GitRepositor
 	if f != nil {
 		return current.failed(f)
 	}
+	wanted, f := r.wantedContent(ctx, repository)
+	if f != nil {
+		return current.failed(f)
+	}
 	head, err := remote.Resolve(ctx, reference(repository.Spec))
 	if err != nil {
 		return current.failed(gitFailed(err))
 	}
-	if current.stored && current.artifact.Revision == head.Revision && ptr.Equal(current.ignore, repository.Spec.Ignore) {
+	proved := repository.Spec.Verification == nil || current.proof != nil
+	if current.stored && proved && current.artifact.Revision == head.Revision && current.content.is(wanted) {
 		return current
 	}
-	next, f := r.fetch(ctx, repository, remote, head)
+	next, f := r.fetch(ctx, repository, remote, head, wanted)
 	if f != nil {
 		return current.failed(f)
 	}
@@ -46,7 +50,8 @@ func (r *reconciler) sync(ctx context.Context, repository *sourcev1.GitRepositor
 // current is the outcome that changes nothing: what the status says, as far as it is true. The URL follows the server,
 // whose port may have changed since.
 func (r *reconciler) current(repository *sourcev1.GitRepository) outcome {
-	o := outcome{artifact: repository.Status.Artifact.DeepCopy(), ignore: repository.Status.ObservedIgnore}
+	status := repository.Status.DeepCopy()
+	o := outcome{artifact: status.Artifact, content: observedContent(*status), proof: observedProof(repository)}
 	if o.artifact == nil || !slotOf(repository).Holds(o.artifact.Path) {
 		return o
 	}
@@ -64,22 +69,27 @@ func (o outcome) failed(f *failure) outcome {
 	return o
 }
 
-// fetch gets the commit and publishes it.
-func (r *reconciler) fetch(ctx context.Context, repository *sourcev1.GitRepository, remote *git.Remote, head git.Head) (o outcome, f *failure) {
+// fetch gets the commit, proves it, and publishes it.
+func (r *reconciler) fetch(ctx context.Context, repository *sourcev1.GitRepository, remote *git.Remote, head git.Head, wanted content) (o outcome, f *failure) {
 	snapshot, err := remote.Fetch(ctx, head)
 	if err != nil {
 		return outcome{}, gitFailed(err)
 	}
-	defer func() {
-		if err := snapshot.Close(); err != nil && f == nil {
-			f = storageFailed(sourcev1.DirCreationFailedReason, err)
-		}
-	}()
-	ignore, err := snapshot.Tree.Ignore(repository.Spec.Ignore)
+	defer closing(snapshot.Close, &f)
+	proof, f := r.verify(ctx, repository, snapshot)
+	if f != nil {
+		return outcome{}, f
+	}
+	tree, done, f := r.compose(ctx, remote, snapshot, wanted)
+	defer closing(done, &f)
+	if f != nil {
+		return outcome{}, f
+	}
+	ignore, err := tree.Ignore(wanted.ignore)
 	if err != nil {
 		return outcome{}, buildFailed(err)
 	}
-	files, err := snapshot.Tree.Files(ignore)
+	files, err := tree.Files(ignore)
 	if err != nil {
 		return outcome{}, buildFailed(err)
 	}
@@ -90,9 +100,17 @@ func (r *reconciler) fetch(ctx context.Context, repository *sourcev1.GitReposito
 	return outcome{
 		artifact:  stored,
 		stored:    true,
-		ignore:    repository.Spec.DeepCopy().Ignore,
+		content:   wanted,
+		proof:     proof,
 		published: &published{files: len(files), commit: snapshot.Commit, subject: snapshot.Subject},
 	}, nil
+}
+
+// closing removes what was needed for a while, and reports what went wrong with it unless there is something worse.
+func closing(remove func() error, f **failure) {
+	if err := remove(); err != nil && *f == nil {
+		*f = storageFailed(sourcev1.DirCreationFailedReason, err)
+	}
 }
 
 func (r *reconciler) publish(ctx context.Context, repository *sourcev1.GitRepository, s *git.Snapshot, files []artifact.File) (*meta.Artifact, *failure) {

@@ -9,7 +9,7 @@ import (
 // Commits counts the commits that were fetched.
 func (s *Snapshot) Commits(t *testing.T) int {
 	t.Helper()
-	commits, err := s.store.IterEncodedObjects(plumbing.CommitObject)
+	commits, err := s.stores[0].IterEncodedObjects(plumbing.CommitObject)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,12 +36,24 @@ type Snapshot struct {
 	Subject string
 	// Tree holds the files; it reads them from disk until Close.
 	Tree *artifact.Tree
+	// Head is the commit as something that may be signed, and Tag the tag that led to it: nil when the reference is no tag, or the
+	// tag is nothing but a name.
+	Head, Tag *Signed
+	// ByTag tells whether the reference is a tag.
+	ByTag bool
 
-	store *store
+	root   fetchedCommit
+	stores []*objectStore
 }
 
-// Close removes what Fetch wrote to disk.
-func (s *Snapshot) Close() error { return s.store.Close() }
+// Close removes what was written to disk.
+func (s *Snapshot) Close() error {
+	var failed []error
+	for _, store := range s.stores {
+		failed = append(failed, store.Close())
+	}
+	return errors.Join(failed...)
+}
 
 // Fetch gets the commit that a resolved reference points at now. Its objects are kept in a directory of their own.
 func (r *Remote) Fetch(ctx context.Context, head Head) (_ *Snapshot, err error) {
@@ -49,64 +61,75 @@ func (r *Remote) Fetch(ctx context.Context, head Head) (_ *Snapshot, err error) 
 	if err != nil {
 		return nil, err
 	}
+	s := &Snapshot{stores: []*objectStore{store}, Tree: artifact.NewTree()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, store.Close())
+			err = errors.Join(err, s.Close())
 		}
 	}()
-	commit, err := r.get(ctx, head, store.Storage)
+	commit, tag, err := r.get(ctx, head, store.Storage)
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Commit: commit.Hash.String(), store: store}
+	s.Commit, s.ByTag = commit.Hash.String(), head.source.IsTag()
 	s.Revision = head.wanted.revision(head.source, s.Commit)
 	s.Subject, _, _ = strings.Cut(strings.TrimSpace(commit.Message), "\n")
-	if s.Tree, err = readTree(ctx, store.Storage, commit); err != nil {
+	if s.Head, err = signedCommit(commit); err != nil {
+		return nil, err
+	}
+	if tag != nil {
+		if s.Tag, err = signedTag(tag, head.source); err != nil {
+			return nil, err
+		}
+	}
+	if s.root, err = readTree(ctx, store.Storage, commit, s.Tree, ""); err != nil {
 		return nil, &Error{Reason: ReasonOperationFailed, Doing: fmt.Sprintf("read %s of %s", s.Revision, r.address), Err: err}
 	}
 	return s, nil
 }
 
-// store keeps objects in a directory of its own.
-type store struct {
+// objectStore keeps objects in a directory of its own.
+type objectStore struct {
 	*filesystem.Storage
 	dir string
 }
 
-func (r *Remote) newStore() (*store, error) {
+func (r *Remote) newStore() (*objectStore, error) {
 	dir, err := os.MkdirTemp(r.tempDir, "git-*")
 	if err != nil {
 		return nil, fmt.Errorf("create directory for a Git fetch: %w; check the space and rights of the temporary directory", err)
 	}
-	return &store{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache),
+	return &objectStore{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache),
 		filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: largeObject})}, nil
 }
 
 // Close removes what was written to disk.
-func (s *store) Close() error { return errors.Join(s.Storage.Close(), os.RemoveAll(s.dir)) }
+func (s *objectStore) Close() error { return errors.Join(s.Storage.Close(), os.RemoveAll(s.dir)) }
 
-func (r *Remote) get(ctx context.Context, head Head, s *filesystem.Storage) (*object.Commit, error) {
+// get fetches a commit, and the tag that led to it where that is an object of its own.
+func (r *Remote) get(ctx context.Context, head Head, s *filesystem.Storage) (*object.Commit, *object.Tag, error) {
 	if head.source == "" {
-		return r.getCommit(ctx, head.wanted, s)
+		commit, err := r.getCommit(ctx, head.wanted, s)
+		return commit, nil, err
 	}
 	err := r.fetch(ctx, s, 1, head.source.String()+":"+fetched.String())
 	var noMatch gogit.NoMatchingRefSpecError
 	if errors.As(err, &noMatch) {
-		return nil, missing(head.wanted, r.address)
+		return nil, nil, missing(head.wanted, r.address)
 	}
 	doing := fmt.Sprintf("fetch %s from %s", head.wanted, r.address)
 	if err != nil {
-		return nil, classify(ctx, doing, err)
+		return nil, nil, classify(ctx, doing, err)
 	}
 	at, err := s.Reference(fetched)
 	if err != nil {
-		return nil, classify(ctx, doing, err)
+		return nil, nil, classify(ctx, doing, err)
 	}
-	commit, err := peel(s, at.Hash())
+	commit, tag, err := peel(s, at.Hash())
 	if err != nil {
-		return nil, classify(ctx, doing, err)
+		return nil, nil, classify(ctx, doing, err)
 	}
-	return commit, nil
+	return commit, tag, nil
 }
 
 // getCommit fetches a single commit. Alone it is asked for by its hash; a server that doesn't allow that sends all
@@ -180,7 +203,7 @@ func (r *Remote) latest(ctx context.Context, tags []plumbing.ReferenceName, ref 
 		if err != nil {
 			return "", classify(ctx, doing, err)
 		}
-		commit, err := peel(store.Storage, at.Hash())
+		commit, _, err := peel(store.Storage, at.Hash())
 		if err != nil {
 			return "", classify(ctx, doing, err)
 		}
@@ -191,18 +214,22 @@ func (r *Remote) latest(ctx context.Context, tags []plumbing.ReferenceName, ref 
 	return youngest, nil
 }
 
-// peel follows a tag object to its commit.
-func peel(s *filesystem.Storage, hash plumbing.Hash) (*object.Commit, error) {
+// peel follows a tag object to its commit, and returns both; no tag when there is none.
+func peel(s *filesystem.Storage, hash plumbing.Hash) (_ *object.Commit, outermost *object.Tag, _ error) {
 	const nested = 5 // a tag of a tag is legal and rare
 	for range nested {
 		tag, err := object.GetTag(s, hash)
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return object.GetCommit(s, hash)
+			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if outermost == nil {
+			outermost = tag
 		}
 		hash = tag.Target
 	}
-	return object.GetCommit(s, hash)
+	commit, err := object.GetCommit(s, hash)
+	return commit, outermost, err
 }

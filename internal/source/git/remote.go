@@ -14,6 +14,7 @@ import (
 // Remote is a repository on a server.
 type Remote struct {
 	address string // without credentials
+	auth    Auth
 	access  access
 	tempDir string
 }
@@ -29,8 +30,15 @@ func NewRemote(raw string, auth Auth, tempDir string) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Submodules on the same server get in the same way.
+	if auth.Username == "" || u.Scheme == "ssh" {
+		auth.Username = u.User.Username()
+	}
+	if password, ok := u.User.Password(); ok && auth.Password == "" {
+		auth.Password = password
+	}
 	u.User = nil
-	return &Remote{address: u.String(), access: a, tempDir: tempDir}, nil
+	return &Remote{address: u.String(), auth: auth, access: a, tempDir: tempDir}, nil
 }
 
 // String is the URL without credentials.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -17,35 +18,40 @@ import (
 // maxTarget bounds what is read as the target of a link; operating systems allow no more.
 const maxTarget = 4096
 
-// readTree lists the files of a commit. An object that is missing is an error here, and not a file less.
-func readTree(ctx context.Context, s *filesystem.Storage, commit *object.Commit) (*artifact.Tree, error) {
+// readTree adds the files of a commit to a tree, below a prefix. An object that is missing is an error here, and not a file
+// less. Submodules are listed and no more: the spec says whether they are wanted.
+func readTree(ctx context.Context, s *filesystem.Storage, commit *object.Commit, tree *artifact.Tree, prefix string) (fetchedCommit, error) {
+	out := fetchedCommit{commit: commit}
 	root, err := commit.Tree()
 	if err != nil {
-		return nil, fmt.Errorf("read tree: %w", err)
+		return out, fmt.Errorf("read tree: %w", err)
 	}
 	walker := object.NewTreeWalker(root, true, nil)
 	defer walker.Close()
-	tree := artifact.NewTree()
 	for {
 		name, found, err := walker.Next()
 		if errors.Is(err, io.EOF) {
-			return tree, nil
+			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read tree: %w", err)
+			return out, fmt.Errorf("read tree: %w", err)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("read tree: %w", err)
+			return out, fmt.Errorf("read tree: %w", err)
 		}
-		if found.Mode == filemode.Dir || found.Mode == filemode.Submodule {
-			continue // directories are implied; submodules are refused or wanted by the spec, not by the tree
+		switch found.Mode {
+		case filemode.Dir:
+			continue // directories are implied
+		case filemode.Submodule:
+			out.links = append(out.links, link{path: name, commit: found.Hash})
+			continue
 		}
 		e, err := entry(s, found)
 		if err != nil {
-			return nil, fmt.Errorf("read %q: %w", name, err)
+			return out, fmt.Errorf("read %q: %w", name, err)
 		}
-		if err := tree.Add(name, e); err != nil {
-			return nil, err
+		if err := tree.Add(path.Join(prefix, name), e); err != nil {
+			return out, err
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Change struct {
 	Executable []string
 	// Links are written as symbolic links, by path.
 	Links map[string]string
+	// Submodules are commits of other repositories, by path. Where they are is up to a .gitmodules in Files.
+	Submodules map[string]string
 	// Delete names files and directories that go.
 	Delete []string
 	// Replace drops all that was there before, so that Files and Links are the whole tree.
@@ -150,6 +152,9 @@ func (c Change) stream(ref string, exists bool) []byte {
 	for _, path := range slices.Sorted(maps.Keys(c.Links)) {
 		fmt.Fprintf(&b, "M 120000 inline %s\n", quote(path))
 		data(&b, c.Links[path])
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.Submodules)) {
+		fmt.Fprintf(&b, "M 160000 %s %s\n", c.Submodules[path], quote(path))
 	}
 	b.WriteString("\n")
 	return b.Bytes()
