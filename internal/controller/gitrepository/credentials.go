@@ -32,9 +32,10 @@ const (
 // remote reads the Secrets and checks URL and credentials.
 func (r *reconciler) remote(ctx context.Context, repository *sourcev1.GitRepository) (*git.Remote, *failure) {
 	var auth git.Auth
+	var data map[string][]byte
 	if ref := repository.Spec.SecretRef; ref != nil {
-		data, f := r.secret(ctx, repository.Namespace, ref.Name, "spec.secretRef")
-		if f != nil {
+		var f *failure
+		if data, f = r.secret(ctx, repository.Namespace, ref.Name, "spec.secretRef"); f != nil {
 			return nil, f
 		}
 		var err error
@@ -51,6 +52,9 @@ func (r *reconciler) remote(ctx context.Context, repository *sourcev1.GitReposit
 		if auth.Proxy, err = proxy(data); err != nil {
 			return nil, badSecret(repository.Namespace, ref.Name, "spec.proxySecretRef", err)
 		}
+	}
+	if f := r.authenticate(ctx, repository.Spec, data, &auth); f != nil {
+		return nil, f
 	}
 	remote, err := git.NewRemote(repository.Spec.URL, auth, r.tempDir)
 	if err != nil {

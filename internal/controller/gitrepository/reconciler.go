@@ -16,12 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 )
 
 // fieldManager writes finalizer and status, the same as Flux's.
 const fieldManager = client.FieldOwner("gotk-source-controller")
 
-// reconciler works on one GitRepository at a time per worker; it keeps nothing between calls.
+// reconciler works on one GitRepository at a time per worker; it keeps nothing between calls
+// but the tokens of GitHub Apps, while they are good.
 type reconciler struct {
 	client    client.Client
 	secrets   client.Reader
@@ -29,6 +31,8 @@ type reconciler struct {
 	recorder  record.EventRecorder
 	retention artifact.Retention
 	jitter    int
+	// apps gets tokens for GitHub Apps.
+	apps *githubapp.Source
 	// requeueDependency is the time between two looks at a source to include that is not there.
 	requeueDependency time.Duration
 	tempDir           string

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 	"github.com/holdfast-gitops/holdfast/internal/testkit/gitserver"
 )
 
@@ -65,6 +66,7 @@ func newBench(t *testing.T) *bench {
 		client: kube, secrets: kube, tempDir: t.TempDir(), now: time.Now,
 		recorder:  &record.FakeRecorder{Events: b.events},
 		retention: artifact.Retention{TTL: time.Hour, Records: 2}, requeueDependency: 3 * time.Second,
+		apps: &githubapp.Source{Now: time.Now},
 	}
 	b.open()
 	return b

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 )
 
 // Bounds of the back-off when the options set none, as in Flux.
@@ -56,6 +57,7 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		jitter:    o.IntervalJitterPercentage,
 		now:       time.Now,
 
+		apps:              &githubapp.Source{Now: time.Now},
 		requeueDependency: o.RequeueDependency,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).

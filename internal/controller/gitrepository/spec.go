@@ -3,6 +3,7 @@ package gitrepository
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -20,7 +21,7 @@ func unsupported(spec sourcev1.GitRepositorySpec) []string {
 		name string
 		set  bool
 	}{
-		{"spec.provider", spec.Provider != "" && spec.Provider != sourcev1.GitProviderGeneric},
+		{"spec.provider", !slices.Contains([]string{"", sourcev1.GitProviderGeneric, sourcev1.GitProviderGitHub}, spec.Provider)},
 		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
 	}
 	var out []string
