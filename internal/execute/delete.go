@@ -58,7 +58,7 @@ func (e *Executor) deleteOne(ctx context.Context, d plan.Deletion, mapper meta.R
 	obj.SetNamespace(d.ID.Namespace)
 	obj.SetName(d.ID.Name)
 	version := d.ResourceVersion()
-	err = withheld(e.Client.Delete(ctx, obj,
+	err = Withheld(e.Client.Delete(ctx, obj,
 		client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: uidOf(d.UID()), ResourceVersion: &version}), obj)
 	switch {

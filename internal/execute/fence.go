@@ -49,5 +49,5 @@ func (c *primedClient) Patch(ctx context.Context, obj client.Object, patch clien
 			return err
 		}
 	}
-	return withheld(c.Client.Patch(ctx, obj, patch, opts...), obj)
+	return Withheld(c.Client.Patch(ctx, obj, patch, opts...), obj)
 }

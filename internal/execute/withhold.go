@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// withheld returns the error of a request about an object. Of a Secret it keeps the reason and the fields only: the texts of the
+// Withheld returns the error of a request about an object. Of a Secret it keeps the reason and the fields only: the texts of the
 // API server, and of webhooks, quote values, and errors end up in conditions, events and logs.
-func withheld(err error, obj runtime.Object) error {
+func Withheld(err error, obj runtime.Object) error {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if err == nil || gvk.Group != "" || gvk.Kind != "Secret" {
 		return err

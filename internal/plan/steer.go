@@ -194,14 +194,13 @@ func SetAside(r v1.RolloutStatus, wanted, running object.Set) v1.RolloutStatus {
 }
 
 // Stored returns the revisions that stay stored, the newest first: the last healthy one and the one that is pinned or brought
-// back in any case, and of the others as many as may be kept.
-func Stored(r v1.RolloutStatus, keep int) []v1.RevisionDigest {
+// back in any case, and of the others as many as may be kept. What status has as such stays, too, until status has
+// something else: whoever reads it after a crash goes by that.
+func Stored(r, status v1.RolloutStatus, keep int) []v1.RevisionDigest {
 	if keep <= 0 {
 		return nil
 	}
-	needed := func(d v1.RevisionDigest) bool {
-		return r.LastHealthy != nil && d.Digest == r.LastHealthy.Digest || r.Pin != nil && d.Digest == r.Pin.Digest
-	}
+	needed := func(d v1.RevisionDigest) bool { return needs(r, d) || needs(status, d) }
 	room := keep
 	for _, d := range r.Stored {
 		if needed(d) {
@@ -218,6 +217,11 @@ func Stored(r v1.RolloutStatus, keep int) []v1.RevisionDigest {
 		}
 	}
 	return out
+}
+
+// needs tells whether a rollout can't do without a stored revision.
+func needs(r v1.RolloutStatus, d v1.RevisionDigest) bool {
+	return r.LastHealthy != nil && d.Digest == r.LastHealthy.Digest || r.Pin != nil && d.Digest == r.Pin.Digest
 }
 
 // StoreNext puts the last healthy revision first among those that are stored.

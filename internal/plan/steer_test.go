@@ -190,19 +190,23 @@ func TestStored(t *testing.T) {
 	all := v1.RolloutStatus{LastHealthy: &v3, Stored: []v1.RevisionDigest{revision("v4"), v3, revision("v2"), revision("v1")}}
 	pin := all
 	pin.Pin = &v1.Pin{RevisionDigest: revision("v1")}
+	v2 := revision("v2")
+	was := v1.RolloutStatus{LastHealthy: &v2}
 	for name, tt := range map[string]struct {
-		r    v1.RolloutStatus
-		keep int
-		want []string
+		r, status v1.RolloutStatus
+		keep      int
+		want      []string
 	}{
-		"all":                                {all, 9, []string{"v4", "v3", "v2", "v1"}},
-		"the newest":                         {all, 3, []string{"v4", "v3", "v2"}},
-		"the last healthy one in any case":   {all, 1, []string{"v3"}},
-		"the pinned one too":                 {pin, 1, []string{"v3", "v1"}},
-		"none":                               {all, 0, nil},
-		"room is for what need not be there": {pin, 3, []string{"v4", "v3", "v1"}},
+		"all":                                {all, all, 9, []string{"v4", "v3", "v2", "v1"}},
+		"the newest":                         {all, all, 3, []string{"v4", "v3", "v2"}},
+		"the last healthy one in any case":   {all, all, 1, []string{"v3"}},
+		"the pinned one too":                 {pin, pin, 1, []string{"v3", "v1"}},
+		"none":                               {all, all, 0, nil},
+		"room is for what need not be there": {pin, pin, 3, []string{"v4", "v3", "v1"}},
+		"what status still counts on":        {all, was, 1, []string{"v3", "v2"}},
+		"what is still pinned in status":     {all, pin, 1, []string{"v3", "v1"}},
 	} {
-		if got := names(plan.Stored(tt.r, tt.keep)); !slices.Equal(got, tt.want) {
+		if got := names(plan.Stored(tt.r, tt.status, tt.keep)); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
 )
 
 // SecretType is the type of the Secrets that hold revisions.
@@ -87,11 +87,11 @@ func (s *Store) Save(ctx context.Context, ks *v1.Kustomization, r Revision) erro
 func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	err := s.Client.Create(ctx, secret.DeepCopy(), client.FieldOwner(v1.StatusManager))
 	if !apierrors.IsAlreadyExists(err) {
-		return nameless(err)
+		return withheld(err)
 	}
 	there := &corev1.Secret{}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(secret), there); err != nil {
-		return nameless(err)
+		return withheld(err)
 	}
 	if there.Type != SecretType || there.Labels[OwnerLabel] != secret.Labels[OwnerLabel] {
 		return fmt.Errorf("Secret %s/%s is there and is not of this Kustomization: rename or delete it", there.Namespace, there.Name)
@@ -102,15 +102,12 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	if err := s.remove(ctx, there); err != nil {
 		return err
 	}
-	return nameless(s.Client.Create(ctx, secret, client.FieldOwner(v1.StatusManager)))
+	return withheld(s.Client.Create(ctx, secret, client.FieldOwner(v1.StatusManager)))
 }
 
-// nameless keeps the words of a refusal out of the error, since they may repeat what the Secret holds.
-func nameless(err error) error {
-	if apierrors.IsInvalid(err) {
-		return errors.New("the API server refuses the Secret as invalid")
-	}
-	return err
+// withheld keeps the words of a refusal out of the error, since they may repeat what the Secret holds.
+func withheld(err error) error {
+	return execute.Withheld(err, &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}})
 }
 
 // Load returns the objects of a stored revision. It fails when a chunk is missing or damaged.
@@ -186,7 +183,7 @@ const page = 10
 func (s *Store) remove(ctx context.Context, secret *corev1.Secret) error {
 	err := s.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+		return fmt.Errorf("delete Secret %s/%s: %w", secret.Namespace, secret.Name, withheld(err))
 	}
 	return nil
 }

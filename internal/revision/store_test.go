@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -214,5 +216,41 @@ func TestTrim(t *testing.T) {
 	}
 	if want := []string{"holdfast-shop-2-aaaa-0", "holdfast-shop-bbbb-0", "mine"}; !reflect.DeepEqual(names, want) {
 		t.Errorf("left are %v, want %v", names, want)
+	}
+}
+
+// quoting refuses every write of a Secret in words that repeat what is in one, as webhooks do.
+type quoting struct {
+	open
+	refusal error
+}
+
+func (q *quoting) Enter(r modelcluster.Request) error {
+	if r.Writes() {
+		return q.refusal
+	}
+	return nil
+}
+
+// What a webhook says of a Secret that it refuses is in no error.
+func TestRefusalsAreWithheld(t *testing.T) {
+	store, c := newStore(t)
+	ks := owner("shop")
+	if err := store.Save(t.Context(), ks, stored("aaaa", configMap("one", nil))); err != nil {
+		t.Fatal(err)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("admission webhook denied the request: hunter2"))
+	model, ok := c.(*modelcluster.Client)
+	if !ok {
+		t.Fatalf("the client is %T", c)
+	}
+	store.Client = model.Behind(&quoting{refusal: forbidden})
+	for name, err := range map[string]error{
+		"save": store.Save(t.Context(), ks, stored("bbbb", configMap("two", nil))),
+		"trim": store.Trim(t.Context(), ks, nil),
+	} {
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "not shown") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
 	}
 }

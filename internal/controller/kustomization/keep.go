@@ -25,7 +25,7 @@ func (p *pass) keepRevision(ctx context.Context) *outcome {
 	if keep > 0 && p.isLastHealthy() && !plan.IsStored(p.rollout, p.built.Digest) {
 		p.store(ctx)
 	}
-	left := plan.Stored(p.rollout, keep)
+	left := plan.Stored(p.rollout, p.rolloutBefore(), keep)
 	if len(left) != len(p.rollout.Stored) {
 		if err := p.Revisions.Trim(ctx, p.ks, digests(left)); err != nil {
 			p.storeFault = err.Error()

@@ -99,6 +99,9 @@ func (c *Cluster) NewClient(name string, scheme *runtime.Scheme, gate Gate) *Cli
 	return &Client{name: name, cluster: c, gate: gate, scheme: scheme, mapper: c.newMapper(gate)}
 }
 
+// Behind returns the same client behind another gate.
+func (c *Client) Behind(gate Gate) *Client { return c.cluster.NewClient(c.name, c.scheme, gate) }
+
 // Mapper returns what the client knows of the kinds.
 func (c *Client) Mapper() *Mapper { return c.mapper }
 
