@@ -26,6 +26,10 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 	if k == nil {
 		return
 	}
+	if isRevision(obj) {
+		w.checkForgotten(k, obj)
+		return
+	}
 	id := object.IDOf(obj)
 	pre := k.request.Preconditions
 	name := k.key.Namespace + "/" + k.key.Name
@@ -50,6 +54,7 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 		w.fail("never deleted", "%s is deleted, but is not in the inventory of %s", id, name)
 	}
 	w.checkPolicy(k, obj)
+	w.checkTakenOver(k, obj)
 	w.checkSiblings(k, obj)
 	w.checkUsers(k, obj)
 	w.checkContents(k, id)
@@ -139,7 +144,7 @@ func (w *world) forbids(ks *v1.Kustomization, p publication, obj *unstructured.U
 	if ks == nil {
 		return "there is no Kustomization"
 	}
-	id, r, policy := object.IDOf(obj), w.rendered(p.digest, ks.Spec.Path), policyOf(ks)
+	id, r, policy := object.IDOf(obj), w.goal(ks, p), policyOf(ks)
 	demanded := policy.conditions(obj)
 	switch {
 	case ks.Spec.Suspend:
@@ -181,7 +186,7 @@ func leftWhileOff(ks *v1.Kustomization, id object.ID) bool {
 // unhealthy names a workload of a build that never ran as the build wants it, or not for long enough by now.
 func (w *world) unhealthy(r render, soak time.Duration) string {
 	for _, want := range r.objects() {
-		if podPath[want.GetKind()] == nil || (want.GetKind() == "Job" && isSuspended(want)) {
+		if podPath[want.GetKind()] == nil || (want.GetKind() == "Job" && (isSuspended(want) || r.back)) {
 			continue
 		}
 		id := object.IDOf(want)

@@ -22,6 +22,8 @@ func (w *world) checkWrite(k *worker, c modelcluster.Change) {
 		w.checkRelease(k, w.decoded(c.Before))
 	case id == kustomizationID(k.key.Name):
 		w.checkStatus(k, w.decoded(c.Before), w.decoded(c.After))
+	case isRevision(c.Before), isRevision(c.After):
+		w.checkStored(k, c)
 	case k.request.Verb == modelcluster.Apply:
 		w.stats.Applies++
 		w.checkApply(k, c)
@@ -43,9 +45,7 @@ func (w *world) checkApply(k *worker, c modelcluster.Change) {
 	ks := w.kustomization(k.key.Name)
 	w.truth.applied[c.After.GetUID()] = application{w.step, k.process}
 	if ks != nil && inventoryOf(ks).Has(id) {
-		if !k.built.Has(id) {
-			w.fail("no foreign object", "%s is applied, but not part of the build", id)
-		}
+		w.checkApplied(k, ks, id)
 		return
 	}
 	if k.process.superseded || len(w.processes) > 1 {
@@ -58,6 +58,7 @@ func (w *world) checkApply(k *worker, c modelcluster.Change) {
 
 // checkStatus: an entry leaves the inventory only if its object is gone or someone else's, and status stays small.
 func (w *world) checkStatus(k *worker, before, after *v1.Kustomization) {
+	w.checkCourse(k, before, after)
 	next := inventoryOf(after)
 	for _, e := range inventoryOf(before).Entries() {
 		if next.Has(e.ID) {

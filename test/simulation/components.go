@@ -17,7 +17,7 @@ type component struct {
 	Namespace string
 	// Config is the version of the configuration, which is part of a ConfigMap's name as kustomize makes it.
 	Config int
-	// Image is the version of the program; Broken makes it one that can't be pulled.
+	// Image is the version of the program; Broken makes it one that can't be pulled, or crashes, or whose registry does not answer.
 	Image    int
 	Broken   bool
 	Replicas int
@@ -126,6 +126,8 @@ func (c component) tag() string {
 	switch {
 	case c.Broken && c.Kind == aJob && c.Config%2 == 0:
 		return "fails"
+	case c.Broken && c.Kind == anApp:
+		return []string{"broken", "crashes", "unreachable"}[c.Config%3]
 	case c.Broken:
 		return "broken"
 	}

@@ -13,5 +13,6 @@
 //   - never orphaned: what was applied is in the inventory, or gone, or someone else's (check_write.go);
 //   - never stuck: once the faults end and the source is sound, all that is stale and unused goes (settle.go);
 //   - repeatable: at rest, another pass writes nothing (settle.go);
+//   - rollback: docs/guide/rollback.md, rule by rule (rollback.go);
 //   - no value of a Secret in a text for people (secrets.go).
 package simulation

@@ -46,6 +46,8 @@ type render struct {
 	digest string
 	empty  build.Emptiness
 	fails  bool
+	// back is true for a stored revision.
+	back bool
 	// parts are the components that it is made of.
 	parts []component
 }

@@ -54,6 +54,7 @@ func (w *world) drawRollout() map[string]any {
 			rollout[field] = value
 		}
 	}
+	w.drawRecovery(rollout)
 	if most := pick(w.rng, maxPrunes); most != "" {
 		rollout["maxPrune"] = most
 		if n, err := strconv.ParseInt(most, 10, 64); err == nil {
@@ -76,6 +77,11 @@ func (w *world) annotatePolicy(u *unstructured.Unstructured) {
 	a := u.GetAnnotations()
 	if a == nil {
 		a = map[string]string{}
+	}
+	if w.rollsBack && chance(w.rng, 3) {
+		w.annotateRecovery(a)
+		u.SetAnnotations(a)
+		return
 	}
 	key := pick(w.rng, policyAnnotations)
 	value := map[string]string{v1.AnnotationPruneOrder: pick(w.rng, orders), v1.AnnotationRetain: pick(w.rng, append(retains, "Some")),

@@ -18,6 +18,9 @@ type policy struct {
 	retain, maxPrune string
 	soak             time.Duration
 	rules            []v1.PruneRule
+	// rollback and any are onFailure: Rollback and rollbackOn: Any; keep is how many healthy revisions are stored.
+	rollback, any bool
+	keep          int
 	// invalid is true when some value means nothing, so that nothing is to be pruned.
 	invalid bool
 }
@@ -39,6 +42,16 @@ func policyOf(ks *v1.Kustomization) policy {
 	order := first(string(spec.PruneOrder), v1.AnnotationPruneOrder, "AfterHealthy")
 	p.afterApply = order == "AfterApply"
 	p.invalid = !p.afterApply && order != "AfterHealthy" || !strings.Contains(" InUse History None ", " "+p.retain+" ")
+	p.rollback = first(string(spec.OnFailure), v1.AnnotationOnFailure, "Hold") == "Rollback"
+	p.any = first(string(spec.RollbackOn), v1.AnnotationRollbackOn, "BadRelease") == "Any"
+	if p.rollback {
+		p.keep = 3
+	}
+	if spec.KeepRevisions != nil {
+		p.keep = int(*spec.KeepRevisions)
+	} else if n, err := strconv.Atoi(ks.Annotations[v1.AnnotationKeepRevisions]); err == nil {
+		p.keep = n
+	}
 	limit := ""
 	if spec.MaxPrune != nil {
 		limit = spec.MaxPrune.String()

@@ -46,6 +46,9 @@ type Stats struct {
 	// Races are deletions of what came into use after the look, and Strays writes of a superseded process that nobody
 	// could record.
 	Races, Strays int64
+	// Stored are Secrets of revisions that were written, Rollbacks revisions that were given up, BroughtBack applies of stored
+	// revisions, and Compared Kustomizations that were looked at field by field once they were rolled back.
+	Stored, Rollbacks, BroughtBack, Compared int64
 }
 
 // NewStats returns empty statistics.
@@ -66,6 +69,10 @@ func (s *Stats) Add(other *Stats) {
 	s.Probes += other.Probes
 	s.Races += other.Races
 	s.Strays += other.Strays
+	s.Stored += other.Stored
+	s.Rollbacks += other.Rollbacks
+	s.BroughtBack += other.BroughtBack
+	s.Compared += other.Compared
 	for kind, n := range other.Faults {
 		s.Faults[kind] += n
 	}
@@ -136,7 +143,8 @@ func (s *Stats) String() string {
 	fmt.Fprintf(&b, "faults:%s\n", counted(s.Faults))
 	fmt.Fprintf(&b, "retained:%s\n", counted(s.Retained))
 	fmt.Fprintf(&b, "%d watches opened, %d events by them; %d texts searched for values of Secrets; %d deletions tried out\n", s.Watched, s.Delivered, s.Texts, s.Probes)
-	fmt.Fprintf(&b, "%d deletions of what came into use after the look; %d writes of a superseded process that nobody could record", s.Races, s.Strays)
+	fmt.Fprintf(&b, "%d deletions of what came into use after the look; %d writes of a superseded process that nobody could record\n", s.Races, s.Strays)
+	fmt.Fprintf(&b, "%d revisions stored, %d rolled back; %d writes for stored revisions, %d compared field by field", s.Stored, s.Rollbacks, s.BroughtBack, s.Compared)
 	return b.String()
 }
 

@@ -2,7 +2,10 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
 
 // advance takes one step: one request of a controller, one write of the cluster's own controllers, one event of the
@@ -128,10 +131,41 @@ func (w *world) disturb() {
 	w.say("disturbed: %s", kind)
 }
 
+// The events that only a world with rollbacks has: something breaks or is mended, and nothing happens.
+const (
+	aBreak  = 24
+	noEvent = 25
+)
+
+// nextEvent draws what happens. Where people ask for rollbacks they mostly wait for a verdict about one revision before they
+// publish another one, and let things alone meanwhile.
+func (w *world) nextEvent() int {
+	n := w.rng.IntN(aBreak)
+	switch {
+	case !w.rollsBack:
+		return n
+	case w.isRollingOut() && !chance(w.rng, 4):
+		return noEvent
+	case n < 12 && chance(w.rng, 2):
+		return aBreak
+	}
+	return n
+}
+
+// isRollingOut tells whether a verdict is open.
+func (w *world) isRollingOut() bool {
+	return slices.ContainsFunc(w.names, func(name string) bool {
+		ks := w.kustomization(name)
+		return ks != nil && ks.Status.Rollout != nil && (ks.Status.Rollout.Phase == v1.PhaseApplying || ks.Status.Rollout.Phase == v1.PhaseVerifying)
+	})
+}
+
 // happen is something that people or nodes do.
 func (w *world) happen() {
 	what := ""
-	switch w.rng.IntN(21) {
+	switch w.nextEvent() {
+	case noEvent:
+		return
 	case 0, 1, 2, 3, 4:
 		s := pick(w.rng, w.sources)
 		old := s.newest().tree
@@ -154,6 +188,12 @@ func (w *world) happen() {
 		what = w.confirm()
 	case 15:
 		what = w.fill()
+	case 16, 17:
+		what = w.command()
+	case 18:
+		what = w.damage()
+	case aBreak:
+		what = w.breakOrMend()
 	default:
 		what = w.touchObject()
 	}

@@ -15,13 +15,16 @@ import (
 // maxMessage is more than any text for people may have, whatever it lists.
 const maxMessage = 64 << 10
 
+// storedMark is how the data of a stored revision begins: compressed, and encoded as JSON has it.
+const storedMark = "H4sIA"
+
 var encodedMark = base64.StdEncoding.EncodeToString([]byte(secretMark))[:8]
 
 // checkText looks at a text that leaves the controller: in an event, a condition, a log line or an error.
 func (w *world) checkText(where, text string) {
 	w.stats.Texts++
 	switch {
-	case strings.Contains(text, secretMark), strings.Contains(text, encodedMark):
+	case strings.Contains(text, secretMark), strings.Contains(text, encodedMark), strings.Contains(text, storedMark):
 		w.fail("no secret told", "%s holds the value of a Secret: %s", where, text)
 	case len(text) > maxMessage:
 		w.fail("bounded texts", "%s has %d bytes", where, len(text))

@@ -22,10 +22,12 @@ const (
 	maxSettleTime  = 6 * time.Hour
 )
 
-// settle ends all faults, mends the source, and lets the world come to rest. Then nothing may be left that should be gone,
+// settle ends all faults, looks at what was rolled back, mends the source, and lets the world come to rest. Then nothing may be left that should be gone,
 // and a further look must write nothing.
 func (w *world) settle() {
 	w.heal()
+	w.checkRolledBack()
+	w.mend()
 	deadline, last := w.now.Add(maxSettleTime), w.step+maxSettleSteps
 	for why := "not looked at"; ; {
 		if w.violation != nil {
@@ -40,6 +42,7 @@ func (w *world) settle() {
 				w.confirmShown()
 			}
 			w.unblock()
+			w.releaseAll()
 			w.passTime()
 		}
 		if w.step > last || w.now.After(deadline) {
@@ -87,6 +90,15 @@ func (w *world) heal() {
 			})
 		}
 	})
+	for _, name := range w.names {
+		w.wake(name)
+	}
+}
+
+// mend makes all sources sound.
+func (w *world) mend() {
+	w.say("the sources are mended")
+	w.calmSince = w.now
 	for _, s := range w.sources {
 		var followed []string
 		for _, name := range w.names {

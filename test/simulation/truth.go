@@ -45,6 +45,8 @@ type truth struct {
 	versions map[string][]version
 	// digests has what each digest that was shown to a person stands for.
 	digests map[string]string
+	// recovery is what is known about rollbacks.
+	recovery recovery
 	// writes are the writes of controllers of the kind under test.
 	writes int
 }
@@ -97,7 +99,7 @@ func newTruth(*world) truth {
 	return truth{
 		uses: newUses(), past: newUses(), revisions: map[object.ID][]object.ID{}, healthy: map[object.ID]map[string]moment{},
 		created: map[types.UID]int64{}, relabelled: map[types.UID]int64{}, handmade: map[types.UID]bool{},
-		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, digests: map[string]string{}, versions: map[string][]version{},
+		stray: map[types.UID]bool{}, applied: map[types.UID]application{}, unkept: map[types.UID]int64{}, left: map[types.UID]bool{}, digests: map[string]string{}, recovery: newRecovery(), versions: map[string][]version{},
 	}
 }
 
@@ -112,6 +114,7 @@ func (w *world) changed(c modelcluster.Change) {
 		w.noteHealth(id, c.After)
 	}
 	k := w.workers[c.By]
+	w.noteRecovery(k, c)
 	if c.Before != nil && c.After != nil && isKept(c.Before) && !isKept(c.After) {
 		t.unkept[c.After.GetUID()] = w.step
 	}

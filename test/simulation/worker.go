@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/revision"
 	"github.com/holdfast-gitops/holdfast/internal/testkit/modelcluster"
 )
 
@@ -100,6 +101,7 @@ func (w *world) newWorker(p *process, key client.ObjectKey) *worker {
 		Build:     k.build,
 		Observer:  &observe.Observer{Reader: c, Mapper: c.Mapper(), Discovery: w.cluster.NewDiscovery(k)},
 		Executor:  &execute.Executor{Client: c, Concurrency: 1},
+		Revisions: &revision.Store{Client: c},
 		Trigger:   p.watches.trigger,
 		Now:       func() time.Time { return w.now },
 	}

@@ -53,6 +53,11 @@ type world struct {
 
 	artifacts map[string]tree
 	renders   map[string]render
+	// byDigest has the same by what is rendered.
+	byDigest map[string]render
+	// rollsBack is true in a world in which people ask for rollbacks; commands counts what they said.
+	rollsBack bool
+	commands  int
 	counter   int
 
 	// typed has what was decoded of late.
@@ -86,10 +91,11 @@ func newWorld(o Options, stats *Stats) *world {
 		options: o, rng: rand.New(rand.NewPCG(o.Seed, 7)), stats: stats, //nolint:gosec // repeatable on purpose
 		now:     time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		workers: map[string]*worker{}, denied: map[string]bool{},
-		typed: map[*unstructured.Unstructured]*v1.Kustomization{}, artifacts: map[string]tree{}, renders: map[string]render{},
+		typed: map[*unstructured.Unstructured]*v1.Kustomization{}, artifacts: map[string]tree{}, renders: map[string]render{}, byDigest: map[string]render{},
 	}
 	w.truth = newTruth(w)
 	w.confirming = chance(w.rng, 2)
+	w.rollsBack = chance(w.rng, 2)
 	w.cluster = modelcluster.New(func() time.Time { return w.now })
 	w.cluster.PageSize = 1 + w.rng.IntN(8)
 	w.cluster.Changed = w.changed
@@ -142,6 +148,9 @@ func (w *world) createKustomization(name string) {
 		Wait:          chance(w.rng, 2),
 		SourceRef:     fluxv1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: w.sourceFor(name).name},
 	}
+	if w.rollsBack {
+		spec.Timeout.Duration /= 4
+	}
 	if name != w.names[0] && chance(w.rng, 4) {
 		spec.DependsOn = []fluxv1.DependencyReference{{Name: w.names[0]}}
 	}
@@ -153,7 +162,7 @@ func (w *world) createKustomization(name string) {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind))
-	if chance(w.rng, 2) {
+	if chance(w.rng, 2) || w.rollsBack {
 		_ = unstructured.SetNestedMap(content, w.drawRollout(), "spec", "rollout") // the path is a map, as built above
 	}
 	w.cluster.Create("admin", u)
@@ -209,7 +218,7 @@ func (w *world) rendered(digest, path string) render {
 	r, ok := w.renders[key]
 	if !ok {
 		r = w.artifacts[digest].render(path)
-		w.renders[key] = r
+		w.renders[key], w.byDigest[r.digest] = r, r
 	}
 	return r
 }

@@ -194,6 +194,7 @@ func (c *Cluster) create(by string, k *kind, obj *unstructured.Unstructured, own
 	}
 	if k.Kind == "Job" {
 		setNested(obj.Object, obj.GetNamespace()+"-"+obj.GetName(), "spec", "template", "metadata", "labels", "job-name")
+		setNested(obj.Object, obj.GetNamespace()+"-"+obj.GetName(), "spec", "selector", "matchLabels", "job-name")
 	}
 	if dryRun {
 		return obj, nil

@@ -3,6 +3,7 @@ package modelcluster
 import (
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -50,11 +51,20 @@ func (c *Cluster) syncDeployment(e *entry) bool {
 			replicas = want
 		}
 		rs.Object["spec"] = map[string]any{"replicas": replicas, "template": runtime.DeepCopyJSONValue(lookup(d.Object, []string{"spec", "template"}))}
+		inherit(rs, d, []string{"spec", "selector"}, "spec", "selector")
+		inherit(rs, d, []string{"spec", "template", "metadata", "labels"}, "metadata", "labels")
 		return c.Create(DeploymentController, rs)
 	case c.roll(current, old, want, total, ready):
 		return true
 	}
 	return c.reportDeployment(e, current)
+}
+
+// inherit copies what is at a path of one object into another.
+func inherit(into, from *unstructured.Unstructured, path []string, to ...string) {
+	if value := lookup(from.Object, path); value != nil {
+		setNested(into.Object, runtime.DeepCopyJSONValue(value), to...)
+	}
 }
 
 // rolloutAnnotation counts the ReplicaSets of a Deployment, as kubectl rollout shows them.

@@ -49,6 +49,7 @@ func builtin() []*kind {
 var (
 	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
 	podKind         = schema.GroupKind{Kind: "Pod"}
+	secretKind      = schema.GroupKind{Kind: "Secret"}
 	deploymentKind  = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	replicaSetKind  = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 	statefulSetKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}

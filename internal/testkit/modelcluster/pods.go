@@ -17,12 +17,14 @@ func podOf(owner *unstructured.Unstructured, taken map[string]bool) *unstructure
 		name = fmt.Sprintf("%s-%d", owner.GetName(), i)
 	}
 	pod := dependent(owner, podKind.WithVersion("v1"), name)
+	inherit(pod, owner, []string{"spec", "template", "metadata", "labels"}, "metadata", "labels")
 	pod.Object["spec"] = runtime.DeepCopyJSONValue(lookup(owner.Object, []string{"spec", "template", "spec"}))
 	return pod
 }
 
 // syncPod starts a pod, lets it end, or takes it away. A pod starts when all that its spec names is there and its image can
-// be pulled; an image whose tag is "broken" can't. One of a Job ends by itself, badly if the tag is "fails".
+// be pulled; an image whose tag is "broken" can't, "unreachable" stands for a registry that does not answer, and "crashes" for a
+// program that ends at once. One of a Job ends by itself, badly if the tag is "fails".
 func (c *Cluster) syncPod(e *entry) bool {
 	pod := e.obj
 	if pod.GetDeletionTimestamp() != nil {
@@ -41,12 +43,24 @@ func (c *Cluster) syncPod(e *entry) bool {
 		status = map[string]any{"phase": "Succeeded"}
 	case len(missing) > 0:
 		status["reason"] = ConfigError + joinIDs(missing) + " not found"
+		status["containerStatuses"] = waiting("CreateContainerConfigError", joinIDs(missing)+" not found")
 	case strings.HasSuffix(imageOf(spec), ":broken"):
-		status["reason"] = "ImagePullBackOff"
+		status["containerStatuses"] = waiting("ImagePullBackOff", "Back-off pulling image: not found")
+	case strings.HasSuffix(imageOf(spec), ":unreachable"):
+		status["containerStatuses"] = waiting("ErrImagePull", "dial tcp 10.0.0.1:443: i/o timeout")
+	case strings.HasSuffix(imageOf(spec), ":crashes"):
+		status["phase"] = "Running"
+		status["conditions"] = []any{map[string]any{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}}
+		status["containerStatuses"] = waiting("CrashLoopBackOff", "back-off restarting failed container")
 	default:
 		status = map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
 	}
 	return c.report(Kubelet, e, status)
+}
+
+// waiting is what the kubelet says of a container that does not run.
+func waiting(reason, message string) []any {
+	return []any{map[string]any{"name": "main", "state": map[string]any{"waiting": map[string]any{"reason": reason, "message": message}}}}
 }
 
 func runsOnce(pod *unstructured.Unstructured) bool {

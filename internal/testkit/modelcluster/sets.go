@@ -3,6 +3,7 @@ package modelcluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,6 +58,9 @@ func (c *Cluster) fromRevision(by string, e, revision *entry, name, label string
 		labels = map[string]any{}
 	}
 	labels[RevisionLabel] = label
+	if by == DaemonSetController {
+		labels["pod-template-generation"] = strconv.FormatInt(e.obj.GetGeneration(), 10)
+	}
 	setNested(pod.Object, labels, "metadata", "labels")
 	pod.Object["spec"] = runtime.DeepCopyJSONValue(lookup(revision.obj.Object, append(template, "spec")))
 	return c.Create(by, pod)

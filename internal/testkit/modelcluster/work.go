@@ -48,6 +48,7 @@ var workers = []struct {
 	{podKind, (*Cluster).collect},
 	{jobKind, (*Cluster).collect},
 	{revisionKind, (*Cluster).collect},
+	{secretKind, (*Cluster).collect},
 }
 
 // Work lets one controller make one write. The number picks among those that have something to do, first the controller
