@@ -124,6 +124,7 @@ func (w *world) damage() string {
 		return ""
 	}
 	id := pick(w.rng, stored)
+	w.damaged = true
 	if chance(w.rng, 2) && w.cluster.Delete("someone", id) {
 		return "someone deletes " + id.String()
 	}

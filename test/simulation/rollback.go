@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"encoding/base64"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -57,7 +59,44 @@ func contentOf(u *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(u.Object)
 	delete(content, "metadata")
 	delete(content, "status")
+	if text, ok := content["stringData"].(map[string]any); ok { // as it is stored
+		data := map[string]any{}
+		for key, value := range text {
+			data[key] = base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(value)))
+		}
+		delete(content, "stringData")
+		content["data"] = data
+	}
+	content, _ = filled(content).(map[string]any)
 	return content
+}
+
+// filled is a value without what says nothing: a program that reads objects into types of its own writes empty fields.
+func filled(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, field := range value {
+			if field = filled(field); field != nil {
+				out[key] = field
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(value))
+		for _, item := range value {
+			out = append(out, filled(item))
+		}
+		return out
+	case string:
+		if value == "" {
+			return nil
+		}
+	}
+	return value
 }
 
 // isAtFault tells whether a pod or a Job shows a fault that its revision is to blame for.
@@ -326,20 +365,8 @@ func (w *world) checkRolledBack() {
 	if !slices.ContainsFunc(w.names, back) {
 		return
 	}
-	until, last := w.now.Add(restTime), w.step+restSteps
-	for w.violation == nil && w.now.Before(until) {
-		if w.step > last {
-			return
-		}
-		if !w.calmStep() {
-			w.unblock()
-			w.passTime()
-		}
-	}
-	for _, name := range w.names {
-		if ks := w.kustomization(name); ks != nil && isRolledBack(ks) {
-			w.compare(ks)
-		}
+	if w.rest(func() {}) {
+		w.compareAll()
 	}
 }
 

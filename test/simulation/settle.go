@@ -52,6 +52,8 @@ func (w *world) settle() {
 	}
 	w.checkOrphans()
 	w.checkRepeatable()
+	w.lastAct()
+	w.checkOrphans()
 }
 
 // heal ends what kept the world from rest.

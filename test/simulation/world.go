@@ -58,7 +58,9 @@ type world struct {
 	// rollsBack is true in a world in which people ask for rollbacks; commands counts what they said.
 	rollsBack bool
 	commands  int
-	counter   int
+	// damaged is true once somebody damaged a stored revision.
+	damaged bool
+	counter int
 
 	// typed has what was decoded of late.
 	typed map[*unstructured.Unstructured]*v1.Kustomization
