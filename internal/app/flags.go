@@ -50,6 +50,7 @@ type Flags struct {
 	sopsAgeSecret                        string
 	noRemoteBases, unblockStatefulSets   bool
 	overrideManagers                     []string
+	defaultServiceAccount                string
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -130,6 +131,8 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.unblockStatefulSets, "unblock-statefulsets", true,
 		"Delete a pod that is not ready, was made from a template that is no longer wanted and was never healthy, and keeps an "+
 			"ordered StatefulSet from going on.")
+	fs.StringVar(&f.defaultServiceAccount, "default-service-account", "",
+		"The ServiceAccount, of the namespace of each Kustomization, that works for those that name none.")
 }
 
 func (s *storageFlags) bind(fs *pflag.FlagSet) {
@@ -212,6 +215,8 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustom
 		UnblockStatefulSets:      f.unblockStatefulSets,
 		HTTPRetry:                f.httpRetry,
 		ExternalArtifacts:        f.gate(gateExternalArtifact),
+		DefaultServiceAccount:    f.defaultServiceAccount,
+		KubeConfig:               f.kubeConfig,
 	}
 }
 

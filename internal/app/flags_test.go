@@ -143,11 +143,8 @@ func TestFeatureGates(t *testing.T) {
 
 func TestRefusedFlags(t *testing.T) {
 	tests := map[string]string{
-		"default-service-account":            "--default-service-account=apps",
 		"default-decryption-service-account": "--default-decryption-service-account=apps",
 		"default-kubeconfig-service-account": "--default-kubeconfig-service-account=apps",
-		"insecure-kubeconfig-exec":           "--insecure-kubeconfig-exec",
-		"insecure-kubeconfig-tls":            "--insecure-kubeconfig-tls=true",
 		"sops-vault-configmap":               "--sops-vault-configmap=vault",
 		"watch-label-selector":               "--watch-label-selector=shard=1",
 		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
@@ -295,5 +292,17 @@ func TestPolicyDefaults(t *testing.T) {
 	} {
 		_, err := resolve(t, nil, flag)
 		wantUsageError(t, err, want)
+	}
+}
+
+// P159, P162: the flags reach the controller.
+func TestTargetFlags(t *testing.T) {
+	o, err := resolve(t, nil, "--default-service-account=apps", "--insecure-kubeconfig-exec", "--insecure-kubeconfig-tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := o.Kustomization
+	if k.DefaultServiceAccount != "apps" || !k.KubeConfig.InsecureExecProvider || !k.KubeConfig.InsecureTLS {
+		t.Errorf("%+v", k)
 	}
 }

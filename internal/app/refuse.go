@@ -12,18 +12,14 @@ import (
 // they say nothing; set to something else they end the start, because a controller that ignores them would act with
 // other rights or on other objects than it was told to.
 var refusedFlags = map[string]string{
-	"default-service-account":            "set spec.serviceAccountName on each Kustomization once impersonation is supported; until then leave it out",
 	"default-decryption-service-account": "leave it out: put the credentials into the decryption Secret",
-	"default-kubeconfig-service-account": "leave it out: remote clusters are not supported yet",
-	"insecure-kubeconfig-exec":           "leave it out: remote clusters are not supported yet",
-	"insecure-kubeconfig-tls":            "leave it out: remote clusters are not supported yet",
+	"default-kubeconfig-service-account": "leave it out: credentials from a cloud provider (spec.kubeConfig.configMapRef) are not supported yet",
 	"sops-vault-configmap":               "leave it out: put a token into sops.vault-token of the decryption Secret, or into the environment variable VAULT_TOKEN",
 	"watch-label-selector":               "leave it out: one process serves all objects, sharding is not supported yet",
 }
 
 // bindRefused adds the flags of Flux that no other set of flags has.
 func bindRefused(fs *pflag.FlagSet) {
-	fs.String("default-service-account", "", "Not supported yet: default account for impersonation.")
 	fs.String("default-decryption-service-account", "", "Not supported yet: default account for decryption.")
 	fs.String("default-kubeconfig-service-account", "", "Not supported yet: default account for kubeconfigs.")
 	fs.String("sops-vault-configmap", "", "Not supported yet: ConfigMap with the trusted Vault servers.")

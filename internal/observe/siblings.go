@@ -41,8 +41,9 @@ type neighbours struct {
 // neighbour is a Kustomization, for whoever asks.
 type neighbour struct {
 	plan.Sibling
-	uid    types.UID
-	source object.ID
+	uid     types.UID
+	source  object.ID
+	cluster string
 }
 
 // Siblings lists the other Kustomizations of the whole cluster. Whatever the controller itself is limited to, an object may
@@ -56,6 +57,10 @@ func (o *Observer) Siblings(ctx context.Context, ks *v1.Kustomization, now time.
 	for _, n := range all {
 		if n.uid != ks.UID {
 			n.SameSource = n.source == sourceOf(ks)
+			if n.cluster != clusterOf(ks) {
+				// It may have objects of the same names, but never the same objects.
+				n.SameSource, n.Inventory, n.Kept = false, nil, nil
+			}
 			out.List = append(out.List, n.Sibling)
 		}
 	}
@@ -133,7 +138,21 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 			}
 		}
 	}
-	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks)}
+	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks), cluster: clusterOf(ks)}
+}
+
+// clusterOf identifies the cluster that a Kustomization works on, by its kubeconfig; empty for the controller's own. Two
+// kubeconfigs count as two clusters: what they say need not be known to be true.
+func clusterOf(ks *v1.Kustomization) string {
+	switch kc := ks.Spec.KubeConfig; {
+	case kc == nil:
+		return ""
+	case kc.SecretRef != nil:
+		return "Secret/" + ks.Namespace + "/" + kc.SecretRef.Name + "/" + kc.SecretRef.Key
+	case kc.ConfigMapRef != nil:
+		return "ConfigMap/" + ks.Namespace + "/" + kc.ConfigMapRef.Name
+	}
+	return "unknown"
 }
 
 // addSkipped counts what the source wants of a Kustomization that runs an older revision: it was built, and its objects are

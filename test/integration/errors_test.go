@@ -193,18 +193,14 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	s := newStory(t)
 	s.push(map[string]string{"a.yaml": configMap("a", "1")})
 	s.follow()
-	full := fullKustomization(s.namespace)
 	s.deploy("app", func(ks *v1.Kustomization) {
-		ks.Spec = full.Spec
-		ks.Spec.Suspend = false
+		ks.Spec.KubeConfig = &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
 	})
-	ks := s.awaitMessage("app", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported,
-		"spec.decryption", "spec.kubeConfig", "spec.postBuild", "spec.serviceAccountName",
-		"spec.rollout.onFailure: Rollback", "spec.rollout.keepRevisions")
+	ks := s.awaitMessage("app", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported, "spec.kubeConfig.configMapRef")
 	if ks.Status.Inventory != nil || ks.Status.LastAttemptedRevision != "" {
 		t.Errorf("something was attempted: %+v", ks.Status)
 	}
-	s.awaitEvent("app", "Warning", v1.ReasonFieldNotSupported, "spec.decryption")
+	s.awaitEvent("app", "Warning", v1.ReasonFieldNotSupported, "spec.kubeConfig.configMapRef")
 }
 
 // Forbidden: rights that the controller lacks are named, with the user and the object, and nothing of what it can't read is

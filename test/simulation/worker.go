@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
+	"github.com/holdfast-gitops/holdfast/internal/target"
 	"github.com/holdfast-gitops/holdfast/internal/testkit/modelcluster"
 )
 
@@ -92,15 +93,17 @@ func (w *world) newWorker(p *process, key client.ObjectKey) *worker {
 	k := &worker{world: w, process: p, key: key, name: p.name + "/" + key.Name, due: w.now,
 		parked: make(chan struct{}), resume: make(chan fate), roots: map[string]*meta.Artifact{}}
 	c := w.cluster.NewClient(k.name, scheme, k)
+	observer := &observe.Observer{Reader: c, Mapper: c.Mapper(), Discovery: w.cluster.NewDiscovery(k)}
 	k.rec = &kustomization.Reconciler{
 		Options:   kustomization.Options{RequeueDependency: 5 * time.Second, OwnNamespace: "holdfast-system", Recorder: listener{w}},
 		Client:    c,
 		Reader:    c,
-		Mapper:    c.Mapper(),
 		Artifacts: k,
 		Build:     k.build,
-		Observer:  &observe.Observer{Reader: c, Mapper: c.Mapper(), Discovery: w.cluster.NewDiscovery(k)},
-		Executor:  &execute.Executor{Client: c, Concurrency: 1},
+		Siblings:  observer,
+		Targets: target.Only{Target: &target.Target{
+			Observer: observer, Users: observer, Mapper: c.Mapper(), Executor: &execute.Executor{Client: c, Concurrency: 1},
+		}},
 		Revisions: &revision.Store{Client: c},
 		Trigger:   p.watches.trigger,
 		Now:       func() time.Time { return w.now },

@@ -29,8 +29,14 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		p.tellLeft(p.inventoryNames(), p.whyLeft())
 		return ctrl.Result{}, p.letGo(ctx)
 	}
-	if fields := actingElsewhere(p.ks.Spec); fields != "" {
-		return p.stayAway(ctx, fields)
+	if fields := unsupportedTarget(p.ks.Spec); len(fields) > 0 {
+		return p.stayAway(ctx, strings.Join(fields, ", "))
+	}
+	switch lost, err := p.farewellTarget(ctx); {
+	case err != nil:
+		return p.waitForTarget(ctx, err)
+	case lost != "":
+		return ctrl.Result{}, p.abandon(ctx, lost)
 	}
 	facts := p.farewellFacts()
 	p.lookAtSiblings(ctx, &facts)
@@ -40,6 +46,9 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	p.tellDependents(facts)
 	farewell := plan.Finalize(facts, p.plan, p.deletingSince(), wait)
 	if !farewell.MayGo(p.plan) {
+		if p.hasLostRights(ctx, farewell) {
+			return ctrl.Result{}, p.abandon(ctx, fmt.Sprintf("the namespace of ServiceAccount/%s is being deleted, and its rights are gone", p.reached.Account))
+		}
 		return p.stay(ctx, farewell)
 	}
 	if farewell.TimedOut {
@@ -76,7 +85,7 @@ func (p *pass) deletingSince() time.Time {
 // deletion needs no source: where it is gone, siblings that built something before pass for up to date. One that can't be
 // read says nothing.
 func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
-	facts.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
+	facts.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	if sourceKinds[p.ks.Spec.SourceRef.Kind] == nil {
 		return
 	}
@@ -105,19 +114,6 @@ func (p *pass) farewellFacts() plan.Facts {
 		}
 	}
 	return facts
-}
-
-// actingElsewhere names the fields that make the objects be deleted on another cluster or with other rights, which this
-// version can't do. Looking for them here, or with the controller's own rights, would be wrong in both ways.
-func actingElsewhere(spec v1.KustomizationSpec) string {
-	var fields []string
-	if spec.KubeConfig != nil {
-		fields = append(fields, "spec.kubeConfig")
-	}
-	if spec.ServiceAccountName != "" {
-		fields = append(fields, "spec.serviceAccountName")
-	}
-	return strings.Join(fields, ", ")
 }
 
 // stayAway keeps a Kustomization whose objects can't be deleted in the way that its spec asks for.
@@ -170,6 +166,14 @@ func (p *pass) tellLeft(objects []string, why string) {
 	}
 	p.event(warning, meta.ReconciliationSucceededReason,
 		fmt.Sprintf("%d objects are left on the cluster, since %s:\n%s", len(objects), why, strings.Join(objects, "\n")))
+}
+
+// tellLost says what stays since nobody can delete it. It begins as Flux's event about the same does.
+func (p *pass) tellLost(objects []string, why string) {
+	if len(objects) > 0 {
+		p.event(warning, meta.ReconciliationFailedReason,
+			fmt.Sprintf("unable to prune objects: %d are left on the cluster, since %s:\n%s", len(objects), why, strings.Join(objects, "\n")))
+	}
 }
 
 // stay says what the deletion waits for, and comes back.

@@ -37,7 +37,7 @@ func (p *pass) settle(context.Context) *outcome {
 }
 
 // canonical is the identity that the API server has for an object of an inventory, which may be older than this rule.
-func (r *Reconciler) canonical(id object.ID) object.ID { return scope.Canonical(id, r.Mapper) }
+func (p *pass) canonical(id object.ID) object.ID { return scope.Canonical(id, p.Mapper) }
 
 // stale are the entries that are not wanted. Kinds that could not be looked up when the inventory was read are looked up once
 // more: an entry that is wanted under another namespace must not be among them.

@@ -14,6 +14,8 @@ import (
 // memory is what one process remembers of a Kustomization between passes. All of it can be lost: it only spares work.
 type memory struct {
 	uid types.UID
+	// target is the cluster and account that the rest speaks of.
+	target string
 	// buildKey and built are the inputs and the result of the last build.
 	buildKey string
 	built    *build.Result

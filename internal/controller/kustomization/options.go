@@ -3,6 +3,7 @@ package kustomization
 import (
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/client"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
@@ -66,6 +67,10 @@ type Options struct {
 	WatchConfigs labels.Selector
 	// Defaults of the policy hold where a Kustomization says nothing.
 	Defaults policy.Defaults
+	// DefaultServiceAccount works for Kustomizations that name no account.
+	DefaultServiceAccount string
+	// KubeConfig says what of the kubeconfigs of remote clusters may be used.
+	KubeConfig client.KubeConfigOptions
 	// Recorder takes events.
 	Recorder record.EventRecorder
 }

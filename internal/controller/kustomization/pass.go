@@ -5,11 +5,15 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/target"
 )
 
 // pass is one reconciliation of one Kustomization.
@@ -20,6 +24,13 @@ type pass struct {
 	start, before, ks *v1.Kustomization
 	mem               *memory
 	now               time.Time
+
+	// reached is where and as whom the pass works. Executor, Observer and Mapper are those of the target; they hide the
+	// Reconciler's, so that no step can use the controller's own rights by accident. None of them is there before reach.
+	reached  *target.Target
+	Executor *execute.Executor
+	Observer *observe.Observer
+	Mapper   apimeta.RESTMapper
 
 	artifact  *meta.Artifact
 	built     *build.Result
@@ -87,7 +98,7 @@ type outcome struct {
 
 func (p *pass) run(ctx context.Context) outcome {
 	for _, s := range []step{
-		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.buildDesired, p.steer, p.checkKinds, p.settle, p.record, p.makeWay, p.apply,
+		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.reach, p.buildDesired, p.steer, p.checkKinds, p.settle, p.record, p.makeWay, p.apply,
 		p.verify, p.keepRevision, p.prune,
 	} {
 		if out := s(ctx); out != nil {

@@ -52,7 +52,7 @@ func (p *pass) checkSiblings(ctx context.Context, facts *plan.Facts) {
 	if before == 0 {
 		return
 	}
-	facts.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, 0)
+	facts.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, 0)
 	p.plan = plan.Prune(*facts)
 	if after := len(p.plan.Delete); after > 0 && after < before {
 		p.look(ctx, facts)
@@ -96,7 +96,7 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		return f, false, err
 	}
 	f.Build.Newest = p.newest(source.GetArtifact())
-	f.Siblings = p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
+	f.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	p.look(ctx, &f)
 	return f, false, nil
 }
@@ -167,7 +167,7 @@ func (p *pass) look(ctx context.Context, f *plan.Facts) {
 	if len(plan.NeedTiming(*f)) > 0 && p.now.Sub(p.mem.timingAt) >= timingInterval {
 		p.mem.timingAt = p.now
 	}
-	uses := p.Observer.UsersOf(ctx, p.question(*f))
+	uses := p.reached.Users.UsersOf(ctx, p.question(*f))
 	for i := range f.Stale {
 		f.Stale[i].Use = uses[f.Stale[i].ID]
 		if refusal, ok := p.mem.refused[f.Stale[i].ID]; ok {

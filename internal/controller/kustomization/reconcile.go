@@ -9,14 +9,12 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
-	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
@@ -31,13 +29,13 @@ type Reconciler struct {
 	// Client writes status and finalizers. Reader reads from the API server itself.
 	Client client.Client
 	Reader client.Reader
-	Mapper apimeta.RESTMapper
 	// Artifacts fetches what sources publish, and Build renders it.
 	Artifacts Fetcher
 	Build     BuildFunc
-	// Observer and Executor are the only ways to managed objects.
-	Observer *observe.Observer
-	Executor *execute.Executor
+	// Targets are the only ways to managed objects.
+	Targets Targets
+	// Siblings lists the other Kustomizations, with the controller's own rights.
+	Siblings *observe.Observer
 	// Revisions are the stored ones.
 	Revisions *revision.Store
 	// Trigger queues a Kustomization when something that it waits for changes; without it looks are periodic only.
@@ -97,7 +95,7 @@ func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {
 		ks:         ks,
 		mem:        r.memories.of(keyOf(ks), ks.UID),
 		now:        r.Now(),
-		inventory:  inventory.Decode(ks.Status.Inventory).Canonical(r.canonical),
+		inventory:  inventory.Decode(ks.Status.Inventory),
 	}
 	p.asked = isAsked(ks)
 	if ks.Status.Rollout != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
+	"github.com/holdfast-gitops/holdfast/internal/target"
 	"github.com/holdfast-gitops/holdfast/internal/trigger"
 )
 
@@ -88,7 +89,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make a client for managed objects: %w", err)
+		return nil, fmt.Errorf("make a client that reads from the API server: %w", err)
 	}
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -98,16 +99,25 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	for _, gk := range o.CustomApplyStageKinds {
 		stageKinds[gk] = struct{}{}
 	}
+	targets, err := target.New(target.Options{
+		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mapper, Scheme: mgr.GetScheme(),
+		DefaultServiceAccount: o.DefaultServiceAccount, KubeConfig: o.KubeConfig,
+		Executor: func(c client.Client) *execute.Executor {
+			return &execute.Executor{Client: c, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
+				OverrideManagers: o.OverrideManagers, MigrateAPIVersion: o.MigrateAPIVersion}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
 	return &Reconciler{
 		Options:   o,
 		Client:    mgr.GetClient(),
 		Reader:    direct,
-		Mapper:    mapper,
 		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost}),
 		Build:     build.Build,
-		Observer:  &observe.Observer{Reader: direct, Mapper: mapper, Discovery: disco},
-		Executor: &execute.Executor{Client: direct, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
-			OverrideManagers: o.OverrideManagers, MigrateAPIVersion: o.MigrateAPIVersion},
+		Targets:   targets,
+		Siblings:  &observe.Observer{Reader: direct, Mapper: mapper},
 		Revisions: &revision.Store{Client: direct},
 		Trigger:   trigger.New(metadataClient, trigger.Options{}),
 		Now:       time.Now,
@@ -162,7 +172,7 @@ func (r *Reconciler) enqueueAwaiting() handler.EventHandler {
 			}
 		}
 		if len(requests) > 0 {
-			r.Observer.SiblingsChanged()
+			r.Siblings.SiblingsChanged()
 		}
 		return requests
 	})

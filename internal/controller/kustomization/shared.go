@@ -31,7 +31,7 @@ func (p *pass) lookForClaims(ctx context.Context, taken []object.ID) {
 	if len(taken) == 0 && !conditions.IsTrue(p.ks, v1.SharedObjectsCondition) {
 		return
 	}
-	facts := plan.Facts{Siblings: p.Observer.Siblings(ctx, p.ks, p.now, observe.SiblingsAge),
+	facts := plan.Facts{Siblings: p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge),
 		Build: plan.Build{Revision: p.revision(), Desired: p.desired()}}
 	if !facts.Siblings.Known {
 		return

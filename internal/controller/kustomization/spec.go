@@ -61,13 +61,19 @@ func unsupported(spec v1.KustomizationSpec) []string {
 		name string
 		set  bool
 	}{
-		{"spec.kubeConfig", spec.KubeConfig != nil},
-		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
 		{fmt.Sprintf("spec.sourceRef.kind %q", spec.SourceRef.Kind), sourceKinds[spec.SourceRef.Kind] == nil},
 	} {
 		if f.set {
 			fields = append(fields, f.name)
 		}
 	}
-	return fields
+	return append(fields, unsupportedTarget(spec)...)
+}
+
+// unsupportedTarget lists the fields that say where and as whom to work in a way that is not supported yet.
+func unsupportedTarget(spec v1.KustomizationSpec) []string {
+	if spec.KubeConfig != nil && spec.KubeConfig.ConfigMapRef != nil {
+		return []string{"spec.kubeConfig.configMapRef"}
+	}
+	return nil
 }

@@ -21,9 +21,10 @@ func plainSpec() v1.KustomizationSpec {
 // supported are the fields that work. A field of a newer API is in neither list until someone has decided.
 var supported = map[string][]string{
 	"KustomizationSpec": {"buildMetadata", "commonMetadata", "components", "decryption", "deletionPolicy", "dependsOn", "force", "healthCheckExprs", "healthChecks", "ignore",
-		"ignoreMissingComponents", "images", "interval", "namePrefix", "nameSuffix", "patches", "path", "postBuild", "prune", "retryInterval",
-		"sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
+		"ignoreMissingComponents", "images", "interval", "kubeConfig", "namePrefix", "nameSuffix", "patches", "path", "postBuild", "prune", "retryInterval",
+		"serviceAccountName", "sourceRef", "suspend", "targetNamespace", "timeout", "wait"},
 	"DependencyReference":           {"name", "namespace", "readyExpr"},
+	"KubeConfigReference":           {"secretRef"},
 	"CrossNamespaceSourceReference": {"apiVersion", "kind", "name", "namespace"},
 	"RolloutPolicy":                 {"keepRevisions", "maxPrune", "onFailure", "prune", "pruneOrder", "references", "retain", "rollbackOn", "soak"},
 }
@@ -33,9 +34,11 @@ var refused = map[string]map[string]struct {
 	set  func(*v1.KustomizationSpec)
 	want string
 }{
-	"KustomizationSpec": {
-		"kubeConfig":         {func(s *v1.KustomizationSpec) { s.KubeConfig = &fluxmeta.KubeConfigReference{} }, "spec.kubeConfig"},
-		"serviceAccountName": {func(s *v1.KustomizationSpec) { s.ServiceAccountName = "x" }, "spec.serviceAccountName"},
+	"KustomizationSpec": {},
+	"KubeConfigReference": {
+		"configMapRef": {func(s *v1.KustomizationSpec) {
+			s.KubeConfig = &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
+		}, "spec.kubeConfig.configMapRef"},
 	},
 }
 
@@ -44,6 +47,7 @@ func TestEveryFieldIsSupportedOrRefused(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[fluxv1.KustomizationSpec](), reflect.TypeFor[fluxv1.DependencyReference](),
 		reflect.TypeFor[fluxv1.CrossNamespaceSourceReference](), reflect.TypeFor[v1.RolloutPolicy](),
+		reflect.TypeFor[fluxmeta.KubeConfigReference](),
 	} {
 		fields := map[string]bool{}
 		for field := range typ.NumField() {
@@ -102,10 +106,10 @@ func TestCheckSpec(t *testing.T) {
 	}{
 		"fine": {change: func(*pass) {}},
 		"two fields": {change: func(p *pass) {
-			p.ks.Spec.ServiceAccountName, p.ks.Spec.KubeConfig = "x", &fluxmeta.KubeConfigReference{}
+			p.ks.Spec.SourceRef.Kind, p.ks.Spec.KubeConfig = "Bucket", &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
 		},
 			wantReason:  "FieldNotSupported",
-			wantMessage: "spec.kubeConfig, spec.serviceAccountName: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
+			wantMessage: "spec.sourceRef.kind \"Bucket\", spec.kubeConfig.configMapRef: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
 		"an annotation with a value that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationRetain: "Forever"} },
 			wantReason:  "InvalidPolicy",
 			wantMessage: `holdfast.dev/retain is "Forever": want InUse, History or None; nothing is applied or pruned until it is corrected`},

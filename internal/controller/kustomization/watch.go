@@ -28,6 +28,11 @@ func (p *pass) watch() {
 	if p.Trigger == nil {
 		return
 	}
+	if p.reached == nil || p.reached.Remote {
+		// The watches are on the controller's own cluster. Another one is looked at from time to time.
+		p.Trigger.Set(keyOf(p.ks), 0)
+		return
+	}
 	targets := map[trigger.Target]bool{}
 	looks := 0
 	if p.built != nil && p.nextLook() > 0 {
