@@ -225,12 +225,12 @@ func (e *Executor) applyOptions(req ApplyRequest) ssa.ApplyOptions {
 func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
 	manager := e.manager(live, nil)
 	var failures []error
-	recreated := false
+	recreated, nowhere := false, homeless{}
 	for _, obj := range objects {
 		_, _, _, err := manager.Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{
 			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(), DriftIgnoreRules: req.Ignore,
 		})
-		if err == nil {
+		if err == nil || nowhere.takes(obj, err) {
 			continue
 		}
 		pending, err := e.recreate(ctx, req.Owner, req.Force, obj, live[object.IDOf(obj)], err)
@@ -242,6 +242,7 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 			recreated = true
 		}
 	}
+	failures = append(failures, nowhere.errors()...)
 	switch {
 	case len(failures) > 0:
 		return join(failures)

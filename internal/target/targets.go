@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"strings"
 
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -80,6 +82,9 @@ func (t *Targets) AccountOf(ks *v1.Kustomization) types.NamespacedName {
 // Of returns the target of a Kustomization. Its kubeconfig is read anew each time, and its cluster has to answer.
 func (t *Targets) Of(ctx context.Context, ks *v1.Kustomization) (*Target, error) {
 	account := t.AccountOf(ks)
+	if problems := path.IsValidPathSegmentName(account.Name); len(problems) > 0 {
+		return nil, fmt.Errorf("the ServiceAccount name %q %s", account.Name, strings.Join(problems, ", "))
+	}
 	c := t.own
 	if ks.Spec.KubeConfig != nil {
 		var err error

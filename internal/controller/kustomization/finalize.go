@@ -29,6 +29,11 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		p.tellLeft(p.inventoryNames(), p.whyLeft())
 		return ctrl.Result{}, p.letGo(ctx)
 	}
+	if p.inventory.Len() == 0 {
+		// There is nothing to delete, and so no need to reach the cluster or to have an account.
+		p.tellLeft(p.inventory.Unread(), "what the inventory says of them is not understood")
+		return ctrl.Result{}, p.letGo(ctx)
+	}
 	if fields := unsupportedTarget(p.ks.Spec); len(fields) > 0 {
 		return p.stayAway(ctx, strings.Join(fields, ", "))
 	}

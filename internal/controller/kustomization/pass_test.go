@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/target"
 )
 
 var config = object.ID{Kind: "ConfigMap", Namespace: "shop", Name: "old"}
@@ -47,10 +48,10 @@ func passAgainst(ks *v1.Kustomization) (*pass, *server) {
 	c := interceptor.NewClient(nil, interceptor.Funcs{Get: s.get, List: s.list, Delete: s.delete, SubResourcePatch: s.patchStatus})
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
-	p.Client, p.Reader, p.Mapper = c, c, mapper
-	p.Observer, p.Executor = &observe.Observer{Reader: c, Mapper: mapper}, &execute.Executor{Client: c}
+	observer := &observe.Observer{Reader: c, Mapper: mapper}
+	p.Client, p.Reader, p.Siblings = c, c, observer
+	p.use(&target.Target{Key: "own", Observer: observer, Users: observer, Executor: &execute.Executor{Client: c}, Mapper: mapper})
 	p.inventory, p.built.Empty = inventory.Of(inventory.Entry{ID: config, Version: "v1"}), ""
-	p.mem.refused = map[object.ID]plan.Refusal{}
 	return p, s
 }
 

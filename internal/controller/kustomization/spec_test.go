@@ -106,10 +106,10 @@ func TestCheckSpec(t *testing.T) {
 	}{
 		"fine": {change: func(*pass) {}},
 		"two fields": {change: func(p *pass) {
-			p.ks.Spec.SourceRef.Kind, p.ks.Spec.KubeConfig = "Bucket", &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
+			p.ks.Spec.SourceRef.Kind, p.ks.Spec.KubeConfig = "HelmChart", &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
 		},
 			wantReason:  "FieldNotSupported",
-			wantMessage: "spec.sourceRef.kind \"Bucket\", spec.kubeConfig.configMapRef: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
+			wantMessage: "spec.sourceRef.kind \"HelmChart\", spec.kubeConfig.configMapRef: not supported by this version of holdfast; nothing is applied or pruned until it is removed from the spec"},
 		"an annotation with a value that there is not": {change: func(p *pass) { p.ks.Annotations = map[string]string{v1.AnnotationRetain: "Forever"} },
 			wantReason:  "InvalidPolicy",
 			wantMessage: `holdfast.dev/retain is "Forever": want InUse, History or None; nothing is applied or pruned until it is corrected`},
