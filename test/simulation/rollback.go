@@ -22,7 +22,7 @@ import (
 
 // recovery is what is known about rollbacks, by docs/guide/rollback.md.
 type recovery struct {
-	// edited are objects whose content a person changed.
+	// edited are objects whose content a person made or changed.
 	edited map[types.UID]bool
 	// taken is the step at which a Kustomization took an object over that was there, and was not its own.
 	taken map[types.UID]int64
@@ -36,10 +36,11 @@ func newRecovery() recovery {
 
 // noteRecovery keeps what a write says about rollbacks.
 func (w *world) noteRecovery(k *worker, c modelcluster.Change) {
+	r := &w.truth.recovery
 	if c.Before == nil {
+		r.edited[c.After.GetUID()] = c.By == "someone" // what they wrote beside our fields stays
 		return
 	}
-	r := &w.truth.recovery
 	if isAtFault(c.Before) && (c.After == nil || !isAtFault(c.After)) {
 		r.faultEnded = w.step
 	}
