@@ -56,7 +56,7 @@ func (p *pass) findings(ctx context.Context, overall health.Overall) ([]blame.Fi
 		if suspects++; suspects > maxSuspects {
 			break
 		}
-		evidence, err := p.Observer.Evidence(ctx, c.ID)
+		evidence, err := p.reached.Users.Evidence(ctx, c.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func (p *pass) unblock(ctx context.Context, overall health.Overall) {
 		if c.ID.Group != "apps" || c.ID.Kind != "StatefulSet" || p.find(c.ID) == nil {
 			continue
 		}
-		set, ordered, err := p.Observer.OrderedSet(ctx, c.ID)
+		set, ordered, err := p.reached.Users.OrderedSet(ctx, c.ID)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("can't tell whether a pod blocks the StatefulSet", "error", err.Error())
 		}
