@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 )
@@ -223,6 +225,45 @@ func TestRecreate(t *testing.T) {
 				if strings.HasPrefix(call, "delete") {
 					t.Errorf("%s", call)
 				}
+			}
+		})
+	}
+}
+
+// To recreate is to delete: without a word on the object itself only what names this Kustomization as its owner, and nothing whose
+// metadata forbids to prune it.
+func TestRecreateOnlyWhatIsOurs(t *testing.T) {
+	owned := func(name, namespace string) map[string]string {
+		return map[string]string{v1.OwnerNameLabel: name, v1.OwnerNamespaceLabel: namespace}
+	}
+	const prefix = v1.ControlPrefix
+	for name, tt := range map[string]struct {
+		labels, annotations map[string]string
+		wantError           string
+	}{
+		"ours":                          {labels: owned("shop", "flux-system")},
+		"of another Kustomization":      {labels: owned("mall", "flux-system"), wantError: "its labels don't name Kustomization/flux-system/shop"},
+		"of one in another namespace":   {labels: owned("shop", "apps"), wantError: "its labels don't name Kustomization/flux-system/shop"},
+		"of nobody":                     {wantError: "its labels don't name Kustomization/flux-system/shop"},
+		"of nobody, and it asks itself": {annotations: map[string]string{prefix + "force": "enabled"}},
+		"not to be pruned": {labels: owned("shop", "flux-system"), annotations: map[string]string{prefix + "prune": "disabled"},
+			wantError: "its metadata says prune: disabled"},
+		"not to be pruned, though it asks itself": {labels: owned("shop", "flux-system"), wantError: "its metadata says prune: disabled",
+			annotations: map[string]string{prefix + "prune": "Disabled", prefix + "force": "enabled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := obj("batch/v1", "Job/a/j", of("1"))
+			live.SetLabels(tt.labels)
+			live.SetAnnotations(tt.annotations)
+			a := newAPI(live)
+			a.faults["dry-run Job/a/j"] = invalid("it")
+			_, err := a.executor().Apply(t.Context(), execute.ApplyRequest{Owner: client.ObjectKey{Namespace: "flux-system", Name: "shop"},
+				Objects: []*unstructured.Unstructured{obj("batch/v1", "Job/a/j", of("2"))}, Force: true})
+			if deleted := len(a.objects) == 0; deleted != (tt.wantError == "") {
+				t.Errorf("deleted %t: %v", deleted, err)
+			}
+			if tt.wantError != "" && (err == nil || !strings.Contains(err.Error(), tt.wantError)) {
+				t.Errorf("error %v, want %s", err, tt.wantError)
 			}
 		})
 	}

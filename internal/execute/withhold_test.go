@@ -1,6 +1,7 @@
 package execute_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -60,5 +61,22 @@ func TestValuesOfADeletedSecretAreWithheld(t *testing.T) {
 	got := a.executor().Delete(t.Context(), deletions(a.seen(s)...), mapper())[0]
 	if got.Outcome != execute.DeleteFailed || got.Err == nil || strings.Contains(got.Err.Error(), "hunter2") || !strings.Contains(got.Err.Error(), "Secret/a/s delete failed") {
 		t.Errorf("%v %v", got.Outcome, got.Err)
+	}
+}
+
+// A refusal names the causes one by one, too. Whoever takes the error apart finds the fields, and no value.
+func TestCausesOfARefusalAreWithheld(t *testing.T) {
+	refusal := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
+		field.Invalid(field.NewPath("data").Key("pin"), "hunter2", "hunter2 is not encoded")})
+	var answer apierrors.APIStatus
+	if !errors.As(execute.Withheld(refusal, obj("v1", "Secret/a/s")), &answer) {
+		t.Fatal("the reason is lost")
+	}
+	text, err := json.Marshal(answer.Status())
+	if err != nil || strings.Contains(string(text), "hunter2") || !strings.Contains(string(text), `"field":"data[pin]"`) {
+		t.Errorf("%s %v", text, err)
+	}
+	if !strings.Contains(refusal.Status().Details.Causes[0].Message, "hunter2") {
+		t.Error("the refusal itself was changed")
 	}
 }

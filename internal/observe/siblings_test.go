@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
@@ -145,5 +148,29 @@ func TestDependenciesOfSiblings(t *testing.T) {
 		if i == 1 {
 			o.SiblingsChanged()
 		}
+	}
+}
+
+// An entry may name a namespace for an object that has none. It is about the same object.
+func TestSiblingsAreCanonical(t *testing.T) {
+	definition := object.ID{Group: crdKind.Group, Kind: crdKind.Kind, Name: "things.example.com"}
+	spelled := definition
+	spelled.Namespace = "shop"
+	self, calls := kustomization("self"), 0
+	o := listing(&calls,
+		kustomization("has", func(ks *v1.Kustomization) {
+			ks.Status.Inventory = inventory.Of(inventory.Entry{ID: spelled, Version: "v1"}, inventory.Entry{ID: cm, Version: "v1"}).Encode()
+			ks.Status.Rollout.Retained = []v1.RetainedObject{{ID: spelled.Inventory()}}
+		}),
+		kustomization("wants", func(ks *v1.Kustomization) {
+			ks.Status.Rollout.Skipped = &v1.SkippedRevision{NewCount: 1, New: []string{spelled.Inventory()}}
+		}))
+	o.Mapper = mapperOf(configMap, crdKind)
+	got := o.Siblings(t.Context(), &self, now, 0).List
+	if has := got[0]; !maps.Equal(has.Inventory, object.NewSet(definition, cm)) || !maps.Equal(has.Kept, object.NewSet(definition)) {
+		t.Errorf("it has %v and keeps %v", has.Inventory, has.Kept)
+	}
+	if wants := got[1]; !maps.Equal(wants.Inventory, object.NewSet(definition)) {
+		t.Errorf("it wants %v", wants.Inventory)
 	}
 }

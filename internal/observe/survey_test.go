@@ -186,3 +186,27 @@ func TestUnknownUsersHoldOthers(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The kinds that rules speak of are listed though the Kustomization has none of them. While one is served by nobody, what it
+// would name has unknown users; for one that is being deleted there is nobody who could correct the rule.
+func TestKindsOfReferenceRules(t *testing.T) {
+	rule, err := usage.NewRule(thing.GroupKind(), "spec.config", "ConfigMap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := inShop("", "Secret", "s")
+	l := &lists{page: 1, objects: map[string][]unstructured.Unstructured{
+		"Thing": {of(thing, "t", map[string]any{"spec": map[string]any{"config": cm.Name}})}}}
+	q := observe.Question{IDs: []object.ID{cm, secret}, References: []usage.Rule{rule}}
+	if got := surveyor(l, thing).UsersOf(t.Context(), q); !got[cm].Known || !slices.Equal(got[cm].Users, []string{"Thing/shop/t"}) {
+		t.Errorf("served: %+v", got[cm])
+	}
+	got := surveyor(&lists{page: 1}).UsersOf(t.Context(), q)
+	if got[cm].Known || !strings.Contains(got[cm].Why, "no kind Thing.example.com") || !got[secret].Known {
+		t.Errorf("not served: %+v, and what no rule is about: %+v", got[cm], got[secret])
+	}
+	q.Unserved = true
+	if got := surveyor(&lists{page: 1}).UsersOf(t.Context(), q); !got[cm].Known {
+		t.Errorf("not served, and being deleted: %+v", got[cm])
+	}
+}

@@ -101,6 +101,19 @@ func TestDamaged(t *testing.T) {
 			t.Helper()
 			replace(t, c, s, func(s *corev1.Secret) { s.Data["objects"] = []byte("hunter2") })
 		},
+		"objects of another revision": func(t *testing.T, c client.Client, s *corev1.Secret) {
+			t.Helper()
+			// They are whole, and they are not those that were healthy.
+			other := owner("other")
+			if err := (&revision.Store{Client: c}).Save(t.Context(), other, stored("bbbb", configMap("two", map[string]any{"password": "hunter2"}))); err != nil {
+				t.Fatal(err)
+			}
+			list := &corev1.SecretList{}
+			if err := c.List(t.Context(), list, client.MatchingLabels{revision.OwnerLabel: string(other.UID)}); err != nil || len(list.Items) != 1 {
+				t.Fatal(len(list.Items), err)
+			}
+			replace(t, c, s, func(s *corev1.Secret) { s.Data["objects"] = list.Items[0].Data["objects"] })
+		},
 		"of someone else": func(t *testing.T, c client.Client, s *corev1.Secret) {
 			t.Helper()
 			replace(t, c, s, func(s *corev1.Secret) { s.Labels[revision.OwnerLabel] = "other" })

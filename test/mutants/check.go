@@ -30,7 +30,8 @@ var allChecks = []check{
 	{
 		name: "unit", args: []string{"test", "-vet=off", "-timeout=5m"}, near: true,
 		packages: []string{"./internal/plan", "./internal/usage", "./internal/inventory", "./internal/object", "./internal/policy", "./internal/scope",
-			"./internal/health", "./internal/observe", "./internal/execute", "./internal/build", "./internal/controller/..."},
+			"./internal/health", "./internal/observe", "./internal/execute", "./internal/build", "./internal/revision", "./internal/target",
+			"./internal/controller/..."},
 	},
 	{
 		name: "simulation", args: []string{"test", "-vet=off", "-count=1", "-timeout=5m", "-run=^TestSimulation$"},

@@ -37,6 +37,9 @@ type server struct {
 	faults map[string]error
 	// stored are the patches of its status.
 	stored []string
+	// others are the other Kustomizations, and deleted the objects that were asked to go.
+	others  []v1.Kustomization
+	deleted []string
 }
 
 // passAgainst is a pass over a Kustomization whose inventory has one stale ConfigMap.
@@ -75,11 +78,15 @@ func (s *server) get(_ context.Context, _ client.WithWatch, key client.ObjectKey
 	return errors.New("nobody expected that")
 }
 
-func (s *server) list(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+func (s *server) list(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+	if all, ok := list.(*v1.KustomizationList); ok {
+		all.Items = s.others
+	}
 	return nil
 }
 
-func (s *server) delete(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+func (s *server) delete(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.DeleteOption) error {
+	s.deleted = append(s.deleted, obj.GetName())
 	return s.faults["delete"]
 }
 
@@ -242,6 +249,30 @@ func TestRefusalIsRemembered(t *testing.T) {
 	p.delete(t.Context(), deletions)
 	if len(p.mem.refused) > 0 || p.inventory.Len() != 1 {
 		t.Errorf("accepted: refused are %v, in the inventory %d; the object is there until it is seen to be gone", p.mem.refused, p.inventory.Len())
+	}
+}
+
+// What another Kustomization has taken up a moment ago is not deleted by a list from before.
+func TestSiblingsAreReadAgainBeforeADeletion(t *testing.T) {
+	for name, moved := range map[string]bool{"nobody takes it": false, "another one takes it": true} {
+		p, s := passAgainst(newKustomization())
+		facts, _, err := p.facts(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved {
+			other := newKustomization()
+			other.Name, other.UID = "other", "other"
+			other.Status.Inventory = inventory.Of(inventory.Entry{ID: config, Version: "v1"}).Encode()
+			s.others = []v1.Kustomization{*other}
+		}
+		p.carryOut(t.Context(), facts)
+		if deleted := len(s.deleted) > 0; deleted == moved {
+			t.Errorf("%s: deleted %q; kept %+v", name, s.deleted, p.plan.Retain)
+		}
+		if moved && (len(p.plan.Retain) != 1 || p.plan.Retain[0].Reason != v1.RetainedMovedElsewhere) {
+			t.Errorf("%s: kept %+v", name, p.plan.Retain)
+		}
 	}
 }
 
