@@ -133,6 +133,13 @@ func (s *stream) name() string {
 	return strings.Join([]string{s.resource.String(), s.namespace, strconv.FormatBool(s.owned)}, "|")
 }
 
+// connections are those that are open, and those that are asked for.
+func (all *watches) connections() (open, asked []*stream) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return slices.Clone(all.open), slices.Clone(all.asked)
+}
+
 // drop forgets a connection.
 func (all *watches) drop(s *stream) {
 	all.mu.Lock()
@@ -157,7 +164,8 @@ func (all *watches) note(c modelcluster.Change) {
 		kind = watch.Added
 	}
 	gvk := obj.GroupVersionKind()
-	for _, s := range all.open {
+	open, _ := all.connections()
+	for _, s := range open {
 		if s.resource.Group != gvk.Group || s.resource.Resource != pluralOf(gvk.Kind) || s.namespace != obj.GetNamespace() {
 			continue
 		}
@@ -184,18 +192,19 @@ func eventOf(kind watch.EventType, obj *unstructured.Unstructured) watch.Event {
 func (all *watches) deliver() bool {
 	w := all.world
 	var waiting []*stream
-	for _, s := range all.open {
+	open, asked := all.connections()
+	for _, s := range open {
 		if len(s.pending) > 0 {
 			waiting = append(waiting, s)
 		}
 	}
-	waiting = append(waiting, all.asked...)
+	waiting = append(waiting, asked...)
 	if len(waiting) == 0 {
 		return false
 	}
 	slices.SortFunc(waiting, func(a, b *stream) int { return strings.Compare(a.name(), b.name()) })
 	s := pick(w.rng, waiting)
-	if slices.Contains(all.asked, s) {
+	if slices.Contains(asked, s) {
 		all.accept(s)
 	} else {
 		e := s.pending[0]
@@ -227,11 +236,12 @@ func (all *watches) accept(s *stream) {
 // lose breaks a connection, with all events that were under way.
 func (all *watches) lose() bool {
 	w := all.world
-	if len(all.open) == 0 {
+	open, _ := all.connections()
+	if len(open) == 0 {
 		return false
 	}
-	slices.SortFunc(all.open, func(a, b *stream) int { return strings.Compare(a.name(), b.name()) })
-	s := pick(w.rng, all.open)
+	slices.SortFunc(open, func(a, b *stream) int { return strings.Compare(a.name(), b.name()) })
+	s := pick(w.rng, open)
 	if chance(w.rng, 2) {
 		s.events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Reason: metav1.StatusReasonExpired, Message: "too old resource version"}}
 	} else {
