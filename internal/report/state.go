@@ -47,6 +47,9 @@ var urgency = []State{NeedsConfirmation, RolledBack, Held, Refused, Waiting, Del
 // notSeen is what is said of an object that no controller has looked at.
 const notSeen = "no controller has looked at it yet"
 
+// StateOf returns the one word for how a Kustomization is, for metrics.
+func StateOf(ks *v1.Kustomization) State { return stateOf(ks) }
+
 // stateOf returns the state of a Kustomization, whichever controller wrote its status.
 func stateOf(ks *v1.Kustomization) State {
 	ready := readyOf(ks)
