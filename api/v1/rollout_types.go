@@ -340,6 +340,9 @@ type SkippedRevision struct {
 	// Began is when it was first applied: what is older was not made by it.
 	// +optional
 	Began *metav1.Time `json:"began,omitempty"`
+	// Compared is true when New is known: it was built, and compared with the revision that runs.
+	// +optional
+	Compared bool `json:"compared,omitempty"`
 	// New are the objects that it has and the revision that runs has not, as in the inventory. At most 100.
 	// +optional
 	New []string `json:"new,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/control"
@@ -121,10 +122,8 @@ func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, unt
 
 // ask shows the plan and asks. Without a terminal nobody can answer, so that -y has to be given.
 func (f *rollbackFlags) ask(cmd *cobra.Command, answer report.Rollback) error {
-	if in, ok := cmd.InOrStdin().(*os.File); ok {
-		if info, err := in.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-			return usageError{errors.New("there is no terminal to ask on: give --yes to go back, or --plan to see what would change")}
-		}
+	if in, ok := cmd.InOrStdin().(*os.File); ok && !term.IsTerminal(int(in.Fd())) { //nolint:gosec // a descriptor is small
+		return usageError{errors.New("there is no terminal to ask on: give --yes to go back, or --plan to see what would change")}
 	}
 	if err := f.print(cmd.ErrOrStderr(), answer, false); err != nil {
 		return err

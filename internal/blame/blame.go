@@ -6,6 +6,7 @@ package blame
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -123,9 +124,13 @@ func ofContainer(s corev1.ContainerStatus) *Finding {
 	case w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff"):
 		f.Reason, f.Message, f.Release = w.Reason, w.Message, !isOutside(w.Message)
 	case w != nil && releaseFaults[w.Reason]:
-		f.Reason, f.Message, f.Release = w.Reason, w.Message, true
+		f.Reason, f.Message, f.Release = w.Reason, w.Message, !isOutside(w.Message)
+		if w.Reason == "PostStartHookError" {
+			f.Message = "" // it quotes what the hook printed
+		}
 	case t != nil && t.ExitCode != 0:
-		f.Reason, f.Message, f.Release = cmp.Or(t.Reason, "Error"), t.Message, true
+		// The message of the container is left out: it may be the end of its log, with whatever is in there.
+		f.Reason, f.Message, f.Release = cmp.Or(t.Reason, "Error"), fmt.Sprintf("exits with %d", t.ExitCode), true
 	default:
 		return nil
 	}

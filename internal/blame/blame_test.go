@@ -1,6 +1,7 @@
 package blame_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ func TestIsBadRelease(t *testing.T) {
 	}{
 		"crashes":                    {blame.Evidence{Pods: []corev1.Pod{waiting("CrashLoopBackOff", "back-off 10s")}}, true},
 		"config is missing":          {blame.Evidence{Pods: []corev1.Pod{waiting("CreateContainerConfigError", `configmap "x" not found`)}}, true},
+		"secrets are slow to come":   {blame.Evidence{Pods: []corev1.Pod{waiting("CreateContainerConfigError", "failed to sync secret cache: timed out waiting for the condition")}}, false},
 		"no such image":              {blame.Evidence{Pods: []corev1.Pod{waiting("ErrImagePull", "manifest unknown")}}, true},
 		"no such image, backing off": {blame.Evidence{Pods: []corev1.Pod{waiting("ImagePullBackOff", "Back-off pulling image: not found")}}, true},
 		"registry does not answer":   {blame.Evidence{Pods: []corev1.Pod{waiting("ErrImagePull", "dial tcp 10.0.0.1:443: i/o timeout")}}, false},
@@ -77,5 +79,19 @@ func TestIsBadRelease(t *testing.T) {
 				t.Errorf("the fault does not come first, or is not named: %+v", findings)
 			}
 		})
+	}
+}
+
+// What a container wrote before it ended may be the end of its log, and is not told.
+func TestNothingOfALogIsTold(t *testing.T) {
+	for _, pod := range []corev1.Pod{
+		containing(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "hunter2"}}),
+		waiting("PostStartHookError", "hunter2"),
+	} {
+		for _, f := range blame.Of(blame.Evidence{ID: web, Pods: []corev1.Pod{pod}}) {
+			if strings.Contains(f.Message, "hunter2") || !f.Release {
+				t.Errorf("%+v", f)
+			}
+		}
 	}
 }

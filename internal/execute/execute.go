@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 
 	"github.com/fluxcd/pkg/ssa"
@@ -232,6 +233,9 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 		})
 		if err == nil || nowhere.takes(obj, err) {
 			continue
+		}
+		if transport := (*url.Error)(nil); errors.As(err, &transport) {
+			return described(err, obj) // who does not answer says nothing about the other objects either
 		}
 		pending, err := e.recreate(ctx, req.Owner, req.Force, obj, live[object.IDOf(obj)], err)
 		if err != nil {

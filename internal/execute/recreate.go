@@ -53,7 +53,7 @@ func (e *Executor) recreate(ctx context.Context, owner client.ObjectKey, force b
 		return id.String() + " changed while it was to be recreated", nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("%s has a changed immutable field, and deleting it to create it anew failed: %w", id, err)
+		return "", fmt.Errorf("%s has a changed immutable field, and deleting it to create it anew failed: %w", id, Withheld(err, desired))
 	}
 	return id.String() + " is recreated, since an immutable field changed", nil
 }

@@ -38,7 +38,7 @@ func (e *Executor) Release(ctx context.Context, r plan.Release, mapper meta.REST
 	obj.SetName(r.ID.Name)
 	err = e.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(v1.ApplyManager))
 	if err != nil && !observe.IsAbsent(err) {
-		return fmt.Errorf("release %s: remove its owner labels: %w", r.ID, err)
+		return fmt.Errorf("release %s: remove its owner labels: %w", r.ID, Withheld(err, obj))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,13 +74,7 @@ func (o *Observer) deploymentEvidence(ctx context.Context, key client.ObjectKey,
 	if err := o.Reader.List(ctx, sets, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return err
 	}
-	var newest *appsv1.ReplicaSet
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		if metav1.IsControlledBy(set, deployment) && (newest == nil || revisionOf(set) > revisionOf(newest)) {
-			newest = set
-		}
-	}
+	newest := newestOf(deployment, sets.Items)
 	if newest == nil {
 		return nil
 	}
@@ -87,9 +82,17 @@ func (o *Observer) deploymentEvidence(ctx context.Context, key client.ObjectKey,
 	return o.podsOf(ctx, newest, newest.Spec.Selector, nil, e)
 }
 
-func revisionOf(set *appsv1.ReplicaSet) int64 {
-	n, _ := strconv.ParseInt(set.Annotations["deployment.kubernetes.io/revision"], 10, 64) // zero, the oldest, if it has none
-	return n
+// newestOf is the ReplicaSet of the template that the Deployment has now, nil if its controller has not made it yet. An older one
+// that has the same template is used again, so that neither age nor number tell.
+func newestOf(d *appsv1.Deployment, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	for i := range sets {
+		template := sets[i].Spec.Template.DeepCopy()
+		delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+		if metav1.IsControlledBy(&sets[i], d) && apiequality.Semantic.DeepEqual(*template, d.Spec.Template) {
+			return &sets[i]
+		}
+	}
+	return nil
 }
 
 func refusalOf(conditions []appsv1.ReplicaSetCondition) string {

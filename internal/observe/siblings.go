@@ -156,13 +156,13 @@ func clusterOf(ks *v1.Kustomization) string {
 }
 
 // addSkipped counts what the source wants of a Kustomization that runs an older revision: it was built, and its objects are
-// not free for the taking. Where the list is cut, it is as if the revision was not built.
+// not free for the taking. Where the list is cut, or not known, it is as if the revision was not built.
 func (o *Observer) addSkipped(s *plan.Sibling, skipped *v1.SkippedRevision) {
 	if skipped == nil {
 		return
 	}
 	s.BuiltRevision = skipped.Revision
-	if int(skipped.NewCount) > len(skipped.New) {
+	if !skipped.Compared || int(skipped.NewCount) > len(skipped.New) {
 		s.BuiltRevision = ""
 	}
 	for _, text := range skipped.New {

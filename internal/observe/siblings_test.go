@@ -10,7 +10,9 @@ import (
 	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -172,5 +174,33 @@ func TestSiblingsAreCanonical(t *testing.T) {
 	}
 	if wants := got[1]; !maps.Equal(wants.Inventory, object.NewSet(definition)) {
 		t.Errorf("it wants %v", wants.Inventory)
+	}
+}
+
+// What the source wants of a Kustomization that runs an older revision is not free for others; while it is not known in full, the revision
+// counts as not built.
+func TestSiblingThatSkipsARevision(t *testing.T) {
+	wanted := object.ID{Kind: "ConfigMap", Namespace: "shop", Name: "moved"}
+	skipping := func(name string, change func(*v1.SkippedRevision)) v1.Kustomization {
+		return kustomization(name, func(ks *v1.Kustomization) {
+			ks.Status.Rollout.Skipped = &v1.SkippedRevision{RevisionDigest: v1.RevisionDigest{Revision: "v3"}, Compared: true, NewCount: 1, New: []string{wanted.Inventory()}}
+			change(ks.Status.Rollout.Skipped)
+		})
+	}
+	all := []v1.Kustomization{
+		kustomization("self"),
+		skipping("compared", func(*v1.SkippedRevision) {}),
+		skipping("not-built", func(s *v1.SkippedRevision) { s.Compared = false }),
+		skipping("cut-short", func(s *v1.SkippedRevision) { s.NewCount = 2 }),
+	}
+	o := listing(new(int), all...)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+	o.Mapper = mapper
+	for _, s := range o.Siblings(t.Context(), &all[0], now, 0).List {
+		want := map[string]string{"compared": "v3"}[s.Name]
+		if s.BuiltRevision != want || !s.Inventory.Has(wanted) {
+			t.Errorf("%s: built %q, want %q, %v", s.Name, s.BuiltRevision, want, s.Inventory)
+		}
 	}
 }

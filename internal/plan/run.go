@@ -73,3 +73,15 @@ func find(was []v1.CompletedJob, job Run) *v1.CompletedJob {
 	}
 	return nil
 }
+
+// Remembering adds what was remembered of Jobs that are not in the build: while an older revision runs, those of the newer one
+// have run all the same.
+func Remembering(now, was []v1.CompletedJob, jobs []Run) []v1.CompletedJob {
+	out := slices.Clone(now)
+	for _, remembered := range was {
+		if !slices.ContainsFunc(jobs, func(job Run) bool { return job.ID.Inventory() == remembered.ID }) {
+			out = append(out, remembered)
+		}
+	}
+	return out[:min(len(out), maxRuns)]
+}

@@ -121,7 +121,7 @@ func pinTo(r v1.RolloutStatus, want Want, request *v1.RollbackRequest, now time.
 // pinEnds tells whether a pin came to its end.
 func pinEnds(r v1.RolloutStatus, want Want, now time.Time) bool {
 	if r.Pin.Until == UntilNext {
-		return r.Skipped != nil && r.Skipped.Digest != "" && want.Digest != "" && r.Skipped.Digest != want.Digest
+		return r.Skipped != nil && want.Digest != "" && r.Skipped.Digest != want.Digest
 	}
 	end, err := time.Parse(time.RFC3339, r.Pin.Until)
 	return err == nil && !now.Before(end)
@@ -188,6 +188,7 @@ func SetAside(r v1.RolloutStatus, wanted, running object.Set) v1.RolloutStatus {
 		}
 	}
 	slices.Sort(ids)
+	r.Skipped.Compared = true
 	r.Skipped.NewCount = int32(len(ids)) //nolint:gosec // an inventory never holds 2^31 objects
 	r.Skipped.New = ids[:min(len(ids), maxNew)]
 	return r
@@ -197,7 +198,7 @@ func SetAside(r v1.RolloutStatus, wanted, running object.Set) v1.RolloutStatus {
 // back in any case, and of the others as many as may be kept. What status has as such stays, too, until status has
 // something else: whoever reads it after a crash goes by that.
 func Stored(r, status v1.RolloutStatus, keep int) []v1.RevisionDigest {
-	if keep <= 0 {
+	if keep <= 0 && r.Pin == nil && r.Skipped == nil {
 		return nil
 	}
 	needed := func(d v1.RevisionDigest) bool { return needs(r, d) || needs(status, d) }

@@ -40,6 +40,12 @@ func pinned(until string) v1.RolloutStatus {
 	return r
 }
 
+// pinnedUnbuilt was pinned while the source could not be built.
+func pinnedUnbuilt() v1.RolloutStatus {
+	r, _ := plan.Steer(failed(), plan.Want{Revision: "v3", Generation: 1}, request("v0", "next"), now)
+	return r
+}
+
 func TestSteer(t *testing.T) {
 	same := wanting("v2")
 	same.Revision = "v2-renders-the-same"
@@ -77,17 +83,18 @@ func TestSteer(t *testing.T) {
 		"by hand to what is not stored":             {from: failed(), want: wanting("v2"), said: request("v9", "next"), refused: true},
 		"by hand until never":                       {from: failed(), want: wanting("v2"), said: request("v0", "never"), refused: true},
 		"by hand, in words that are not understood": {from: failed(), want: wanting("v2"), said: plan.Said{Rollback: "x"}, refused: true},
-		"pinned":                                  {from: pinned("next"), want: wanting("v2"), said: request("v0", "next"), back: "v0", skipped: "v2", pin: "v0"},
-		"pinned, the command is gone":             {from: pinned("next"), want: wanting("v2"), back: "v0", skipped: "v2", pin: "v0"},
-		"pinned until next, the same again":       {from: pinned("next"), want: same, back: "v0", skipped: "v2-renders-the-same", pin: "v0"},
-		"pinned until next, which comes":          {from: pinned("next"), want: wanting("v3"), said: request("v0", "next"), released: "the pin"},
-		"pinned until next, which can't be built": {from: pinned("next"), want: unbuilt, back: "v0", skipped: "v2", pin: "v0"},
-		"pinned until released, another comes":    {from: pinned("released"), want: wanting("v3"), back: "v0", skipped: "v3", pin: "v0"},
-		"pinned until released":                   {from: pinned("released"), want: wanting("v2"), said: plan.Said{Release: "1"}, released: "the pin"},
-		"pinned until a time":                     {from: pinned("2026-03-01T13:00:00Z"), want: wanting("v2"), after: time.Hour - 1, back: "v0", skipped: "v2", pin: "v0"},
-		"pinned until a time that has come":       {from: pinned("2026-03-01T13:00:00Z"), want: wanting("v2"), after: time.Hour, released: "the pin"},
-		"retry does not end a pin":                {from: pinned("next"), want: wanting("v2"), said: plan.Said{Retry: "1"}, back: "v0", skipped: "v2", pin: "v0", again: true},
-		"released and pinned anew":                {from: pinned("next"), want: wanting("v2"), said: plan.Said{Release: "1", Rollback: "v1", Request: &v1.RollbackRequest{To: "d-v1", Until: "next"}}, back: "v1", skipped: "v2", pin: "v1", released: "the pin"},
+		"pinned":                            {from: pinned("next"), want: wanting("v2"), said: request("v0", "next"), back: "v0", skipped: "v2", pin: "v0"},
+		"pinned, the command is gone":       {from: pinned("next"), want: wanting("v2"), back: "v0", skipped: "v2", pin: "v0"},
+		"pinned until next, the same again": {from: pinned("next"), want: same, back: "v0", skipped: "v2-renders-the-same", pin: "v0"},
+		"pinned until next, which comes":    {from: pinned("next"), want: wanting("v3"), said: request("v0", "next"), released: "the pin"},
+		"pinned where nothing could be built, and then something is": {from: pinnedUnbuilt(), want: wanting("v3"), released: "the pin"},
+		"pinned until next, which can't be built":                    {from: pinned("next"), want: unbuilt, back: "v0", skipped: "v2", pin: "v0"},
+		"pinned until released, another comes":                       {from: pinned("released"), want: wanting("v3"), back: "v0", skipped: "v3", pin: "v0"},
+		"pinned until released":                                      {from: pinned("released"), want: wanting("v2"), said: plan.Said{Release: "1"}, released: "the pin"},
+		"pinned until a time":                                        {from: pinned("2026-03-01T13:00:00Z"), want: wanting("v2"), after: time.Hour - 1, back: "v0", skipped: "v2", pin: "v0"},
+		"pinned until a time that has come":                          {from: pinned("2026-03-01T13:00:00Z"), want: wanting("v2"), after: time.Hour, released: "the pin"},
+		"retry does not end a pin":                                   {from: pinned("next"), want: wanting("v2"), said: plan.Said{Retry: "1"}, back: "v0", skipped: "v2", pin: "v0", again: true},
+		"released and pinned anew":                                   {from: pinned("next"), want: wanting("v2"), said: plan.Said{Release: "1", Rollback: "v1", Request: &v1.RollbackRequest{To: "d-v1", Until: "next"}}, back: "v1", skipped: "v2", pin: "v1", released: "the pin"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +231,7 @@ func TestSetAside(t *testing.T) {
 	}
 	wanted[id("ConfigMap/shop/a")] = struct{}{}
 	r := plan.SetAside(rolledBack(), wanted, running)
-	if r.Skipped.NewCount != 150 || len(r.Skipped.New) != 100 || !slices.IsSorted(r.Skipped.New) || slices.Contains(r.Skipped.New, id("ConfigMap/shop/a").Inventory()) {
+	if !r.Skipped.Compared || r.Skipped.NewCount != 150 || len(r.Skipped.New) != 100 || !slices.IsSorted(r.Skipped.New) || slices.Contains(r.Skipped.New, id("ConfigMap/shop/a").Inventory()) {
 		t.Errorf("%d of %d", len(r.Skipped.New), r.Skipped.NewCount)
 	}
 	if r := plan.SetAside(failed(), wanted, running); r.Skipped != nil {
@@ -250,5 +257,14 @@ func TestTakenOver(t *testing.T) {
 	f.Build.Healthy = false
 	if p := plan.Prune(f); len(p.Retain) != 3 || p.Retain[0].Until != "v1 is healthy" {
 		t.Errorf("%s", printPlan(p))
+	}
+}
+
+// A Job of a revision that was given up has run, though it is not in the build that was brought back.
+func TestRemembering(t *testing.T) {
+	was := []v1.CompletedJob{{ID: id("Job.batch/shop/old").Inventory(), Digest: "1"}, {ID: id("Job.batch/shop/new").Inventory(), Digest: "1"}}
+	got := plan.Remembering(nil, was, []plan.Run{{ID: id("Job.batch/shop/old"), Digest: "1"}})
+	if len(got) != 1 || got[0].ID != was[1].ID {
+		t.Errorf("remembered are %+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -102,5 +103,13 @@ func (c *cluster) ask(ctx context.Context) error {
 	if err == nil || errors.As(err, &answer) {
 		return nil
 	}
-	return fmt.Errorf("the API server of the kubeconfig, %s, does not answer: %w", c.config.Host, err)
+	return fmt.Errorf("the API server of the kubeconfig, %s, does not answer: %w", redacted(c.config.Host), err)
+}
+
+// redacted is the address of a server without credentials in it.
+func redacted(host string) string {
+	if u, err := url.Parse(host); err == nil {
+		return u.Redacted()
+	}
+	return "(an address that can't be read)"
 }

@@ -41,7 +41,7 @@ func TestC06(t *testing.T) {
 	s.awaitMessage("build", "Ready", metav1.ConditionFalse, "BuildFailed", "kustomize build failed: ", "gone.yaml")
 	s.awaitMessage("dryrun", "Ready", metav1.ConditionFalse, "ReconciliationFailed", "Service/"+s.namespace+"/wrong dry-run failed", "spec.ports")
 	s.awaitMessage("health", "Ready", metav1.ConditionFalse, "HealthCheckFailed", "Deployment/"+s.namespace+"/health-a")
-	s.awaitMessage("variables", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported, "spec.postBuild")
+	s.awaitMessage("variables", "Ready", metav1.ConditionFalse, "BuildFailed", "substitute from 'ConfigMap/absent' error")
 	for _, path := range []string{"dryrun", "health"} {
 		s.awaitRetained(path, s.id("apps/Deployment", path+"-b"), v1.RetainedAwaitingHealth)
 	}

@@ -214,6 +214,7 @@ func TestForbiddenIsSaid(t *testing.T) {
 		{APIGroups: []string{"kustomize.toolkit.fluxcd.io", "source.toolkit.fluxcd.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "events"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
 		// Everything that can use a ConfigMap but the pods.
 		{APIGroups: []string{"apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"replicationcontrollers"}, Verbs: []string{"list"}},

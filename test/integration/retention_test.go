@@ -73,7 +73,7 @@ func (s *scenario) createUsers(config map[string]string) map[string]client.Objec
 	s.t.Helper()
 	spec := func(name, image string) corev1.PodSpec {
 		return corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: ptr.To[int64](12),
+			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: ptr.To[int64](40),
 			Containers: []corev1.Container{{Name: "main", Image: image, EnvFrom: []corev1.EnvFromSource{
 				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: config[name]}}},
 			}}},
@@ -81,7 +81,7 @@ func (s *scenario) createUsers(config map[string]string) map[string]client.Objec
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace, Name: name} }
 	pod := &corev1.Pod{ObjectMeta: meta("pod"), Spec: spec("pod", goodImage)}
-	pod.Annotations = map[string]string{"devcluster.holdfast.dev/stop-after": "10s"}
+	pod.Annotations = map[string]string{"devcluster.holdfast.dev/stop-after": "30s"}
 	// A suspended Job has no pod, but can make one.
 	job := &batchv1.Job{ObjectMeta: meta("job"), Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{Spec: spec("job", goodImage)}}}
 	done := &batchv1.Job{ObjectMeta: meta("done"), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec("done", "registry.example/job:exit0")}}}

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	admissionapi "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/report"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
 )
 
@@ -168,4 +171,112 @@ func TestRollbackKilled(t *testing.T) {
 	if told := fmt.Sprint(ks.Status, events) + string(log); strings.Contains(told, "hunter2") {
 		t.Error("a value of a Secret is told")
 	}
+}
+
+// TestUndoWhileStuck: `kubectl rollout undo` during a stuck revision finds the config of the old one.
+func TestUndoWhileStuck(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(webApp("1", goodImage))
+	s.follow()
+	s.deploy("web", unwaited, healthOf("web"))
+	s.awaitReady("web", r1)
+	first := s.configMapOf("1")
+	r2 := s.push(webApp("2", missingImage))
+	s.awaitAttempt("web", r2)
+	eventually(t, within, "the new pods are stuck", func(ctx context.Context) error {
+		d, err := s.getDeployment(ctx, "web")
+		if err == nil && d.Status.UpdatedReplicas == 0 {
+			err = errors.New("there are none")
+		}
+		return err
+	})
+	s.undoTo("web", first.Name)
+	eventually(t, within, "the Deployment is whole on the old config", func(ctx context.Context) error {
+		d, err := s.getDeployment(ctx, "web")
+		switch {
+		case err != nil:
+			return err
+		case d.Status.ObservedGeneration != d.Generation || d.Status.UpdatedReplicas != 2 || d.Status.ReadyReplicas != 2 || d.Status.Replicas != 2:
+			return fmt.Errorf("%+v", d.Status)
+		}
+		return nil
+	})
+	s.awaitOldPods(2, first.Name)
+}
+
+// undoTo puts the template that uses a ConfigMap back, as `kubectl rollout undo` does.
+func (s *scenario) undoTo(name, config string) {
+	s.t.Helper()
+	list := &appsv1.ReplicaSetList{}
+	if err := kube.List(s.t.Context(), list, client.InNamespace(s.namespace), client.MatchingLabels{"app": name}); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, set := range list.Items {
+		if !usesConfig(corev1.Pod{Spec: set.Spec.Template.Spec}, config) {
+			continue
+		}
+		d := s.deploymentOf(name)
+		d.Spec.Template = set.Spec.Template
+		delete(d.Spec.Template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+		if err := kube.Update(s.t.Context(), d, client.FieldOwner("kubectl-rollout")); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.t.Fatalf("no ReplicaSet uses %s", config)
+}
+
+// TestRollbackCommands: what the command line says about revisions, and that no value of a Secret is in it.
+func TestRollbackCommands(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	files := func(value string) map[string]string {
+		files := webApp(value, goodImage)
+		files["kustomization.yaml"] += "secretGenerator:\n- name: token\n  literals: [password=hunter2-" + value + "]\n"
+		return files
+	}
+	r1 := s.push(files("1"))
+	s.follow()
+	s.deploy("web", func(ks *v1.Kustomization) { ks.Spec.Rollout = &v1.RolloutPolicy{KeepRevisions: new(int32(3))} })
+	s.awaitReady("web", r1)
+	s.awaitStored("web", r1, 1)
+	r2 := s.push(files("2"))
+	s.awaitStored("web", r2, 2)
+
+	diff := s.holdfast(0, "diff", "web", "1", "2")
+	says(t, diff, "> ConfigMap "+s.namespace+"/app-", `data.k: "1" -> "2"`, "> Secret "+s.namespace+"/token-", "data.password: (changed)")
+	plan := s.holdfast(0, "rollback", "web", "--plan")
+	says(t, plan, "back to "+report.Short(r1), "data.password: (changed)")
+	says(t, s.holdfast(64, "rollback", "web"), "--yes")
+	says(t, s.holdfast(2, "rollback", "web", "--to", "ffffff", "-y"), "no revision ffffff")
+	says(t, s.holdfast(0, "rollback", "web", "-y", "--wait", "--reason", "INC-9"), "Asked for")
+	s.awaitReady("web", r1)
+	history := s.holdfast(0, "history", "web")
+	says(t, history, "pin", "INC-9", "Pinned to "+report.Short(r1), "holdfast release web")
+	says(t, s.holdfast(0, "status"), "Pinned", "INC-9")
+	says(t, s.holdfast(0, "release", "web", "--wait"), "asked to take the revision of the source again")
+	s.awaitReady("web", r2)
+	says(t, s.holdfast(2, "release", "web"), "neither pinned nor rolled back")
+	for _, out := range []string{diff, plan, history, s.holdfast(0, "diff", "web", "1", "2", "-o", "json"), s.holdfast(0, "rollback", "web", "--plan", "-o", "yaml")} {
+		if strings.Contains(out, "hunter2") || strings.Contains(out, "aHVudGVyMi") {
+			t.Errorf("a value of a Secret is shown:\n%s", out)
+		}
+	}
+}
+
+// holdfast runs a command in the scenario's namespace, without a terminal, and returns what it says. It has to end with a code.
+func (s *scenario) holdfast(code int, args ...string) string {
+	s.t.Helper()
+	path, err := program()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), path, append(args, "-n", s.namespace)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		s.t.Fatalf("holdfast %s ends with %d, want %d: %v\n%s", strings.Join(args, " "), got, code, err, out)
+	}
+	return string(out)
 }

@@ -39,7 +39,7 @@ func TestRollback(t *testing.T) {
 	s.awaitCondition("web", v1.RollbackReadyCondition, metav1.ConditionTrue, "Stored")
 
 	r2 := s.push(webApp("2", missingImage))
-	ks := s.awaitMessage("web", "Ready", metav1.ConditionFalse, v1.ReasonRolledBack, r2, "failed after 30s", "Deployment/"+s.namespace+"/web",
+	ks := s.awaitMessage("web", "Ready", metav1.ConditionFalse, v1.ReasonRolledBack, r2, "failed after ", "Deployment/"+s.namespace+"/web",
 		"pod web-", "rolled back to "+r1)
 	if err := conditionIs(ks.Status.Conditions, "Stalled", metav1.ConditionTrue); err != nil {
 		t.Error(err)

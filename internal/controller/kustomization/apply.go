@@ -97,9 +97,10 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if p.emptyHeld() || p.isApplied() {
 		return nil
 	}
+	objects := p.toApply()
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
-		Objects: p.toApply(),
+		Objects: objects,
 		HaveRun: p.haveRun(),
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
@@ -122,6 +123,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if !result.Done() {
 		return p.applyPending(result.Pending)
 	}
+	p.appliedAll(len(objects))
 	p.applied = true
 	p.mem.appliedKey = p.applyKey()
 	p.mem.appliedAt = p.now

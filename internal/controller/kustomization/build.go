@@ -24,6 +24,18 @@ import (
 // buildDesired renders the artifact, unless the same inputs were rendered before. What was fetched from elsewhere is an input
 // that nobody announces, so that it is fetched again.
 func (p *pass) buildDesired(ctx context.Context) *outcome {
+	before, applied := p.rollout, p.mem.appliedKey
+	out := p.buildWanted(ctx)
+	if out != nil && p.choosesStored() {
+		// A stored revision goes on as if nothing was wrong with the source.
+		p.buildFault, p.rollout, p.mem.appliedKey = out, before, applied
+		return nil
+	}
+	return out
+}
+
+// buildWanted renders what the source wants.
+func (p *pass) buildWanted(ctx context.Context) *outcome {
 	in, err := p.readInputs(ctx)
 	if err != nil {
 		return p.buildFailed(err)
@@ -35,9 +47,6 @@ func (p *pass) buildDesired(ctx context.Context) *outcome {
 		switch {
 		case out == nil:
 			p.mem.buildKey, p.mem.built, p.mem.builtAt, p.mem.fetchFailures = key, built, p.now, 0
-		case p.choosesStored():
-			p.buildFault = out
-			return nil
 		case !same || !out.busy:
 			return out
 		}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ func failedPass(t *testing.T, on v1.RollbackOn) (*pass, map[string]*corev1.Secre
 	ks.UID = "uid"
 	ks.Spec.Rollout = &v1.RolloutPolicy{OnFailure: v1.OnFailureRollback, RollbackOn: on}
 	p := passOn(ks)
+	p.Mapper = apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
 	secrets := map[string]*corev1.Secret{}
 	p.Revisions = &revision.Store{Client: interceptor.NewClient(nil, interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
@@ -119,6 +121,7 @@ func TestStoredUntilTheStatusIsWritten(t *testing.T) {
 	before := p.rollout.DeepCopy()
 	p.before.Status.Rollout = before
 	p.rollout.Phase, p.rollout.LastHealthy = v1.PhaseHealthy, p.rollout.Wanted
+	p.built.Objects = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}}
 	p.keepRevision(t.Context())
 	if len(secrets) != 2 || len(p.rollout.Stored) != 2 {
 		t.Fatalf("stored: %v, in %d Secrets; %s", p.rollout.Stored, len(secrets), p.storeFault)

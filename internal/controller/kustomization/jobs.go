@@ -54,7 +54,11 @@ func (p *pass) rememberRuns(ctx context.Context) (unseen []object.ID) {
 		// The time is cut to the second, as that of an event is.
 		jobs[i].Seen, jobs[i].Completed = p.Observer.Job(ctx, jobs[i].ID, p.appliedSince())
 	}
-	p.rollout.CompletedJobs = plan.Runs(p.rollout.CompletedJobs, jobs, p.now)
+	was := p.rollout.CompletedJobs
+	p.rollout.CompletedJobs = plan.Runs(was, jobs, p.now)
+	if p.course.Back {
+		p.rollout.CompletedJobs = plan.Remembering(p.rollout.CompletedJobs, was, jobs) // the failed revision's may be wanted again
+	}
 	for _, job := range jobs {
 		if job.Seen == plan.Absent && job.Completed.IsZero() && !plan.HasRun(p.rollout.CompletedJobs, job, p.now) {
 			unseen = append(unseen, job.ID)

@@ -40,7 +40,7 @@ func (p *pass) keepRevision(ctx context.Context) *outcome {
 // isLastHealthy tells whether the build of this pass is what counts as the last healthy revision.
 func (p *pass) isLastHealthy() bool {
 	last := p.rollout.LastHealthy
-	return p.rollout.Phase == v1.PhaseHealthy && last != nil && last.Digest == p.built.Digest && !p.emptyHeld()
+	return p.rollout.Phase == v1.PhaseHealthy && last != nil && last.Digest == p.built.Digest && len(p.built.Objects) > 0
 }
 
 func (p *pass) store(ctx context.Context) {

@@ -56,6 +56,8 @@ type pass struct {
 	course plan.Course
 	// buildFault is why the source could not be built, while a person's choice makes up for it.
 	buildFault *outcome
+	// independent is true when dependencies were not looked at for a person's choice.
+	independent bool
 	// noRollback says why a failed revision is not rolled back, and storeFault why one can't be stored.
 	noRollback, storeFault string
 	// healthText is what keeps the build from being healthy, in Flux's words.

@@ -96,6 +96,9 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 		return f, false, err
 	}
 	f.Build.Newest = p.newest(source.GetArtifact())
+	if p.course.Back && p.wanted == nil {
+		f.Build.Newest = "" // what the source wants is not known, and may be any of it
+	}
 	f.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	p.look(ctx, &f)
 	return f, false, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/report"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
 	"github.com/holdfast-gitops/holdfast/internal/telemetry"
 	"github.com/holdfast-gitops/holdfast/internal/trigger"
@@ -84,6 +85,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 		r.Trigger.Set(key, 0)
 	}
 	telemetry.ForgetKept(key.Namespace, key.Name)
+	telemetry.State(key.Namespace, key.Name, "")
 	telemetry.ForgetReconcile(v1.KustomizationKind, key.Namespace, key.Name)
 }
 
@@ -128,6 +130,7 @@ func (r *Reconciler) patchMeta(ctx context.Context, before, after *v1.Kustomizat
 // suspended leaves everything as it is; only a request is acknowledged.
 func (p *pass) suspended(ctx context.Context) (ctrl.Result, error) {
 	p.acknowledge()
+	telemetry.State(p.ks.Namespace, p.ks.Name, string(report.StateOf(p.ks)))
 	return ctrl.Result{}, p.writeStatus(ctx)
 }
 
@@ -150,6 +153,7 @@ func (p *pass) finish(ctx context.Context, out outcome) (ctrl.Result, error) {
 		p.tellRetained()
 		p.measureRetained()
 	}
+	telemetry.State(p.ks.Namespace, p.ks.Name, string(report.StateOf(p.ks)))
 	p.emit(ctx, out)
 	if out.err != nil {
 		return ctrl.Result{}, out.err

@@ -43,6 +43,7 @@ func (p *pass) resolve(ctx context.Context) *outcome {
 // follow one source.
 func (p *pass) checkDependencies(ctx context.Context) *outcome {
 	if p.choosesStored() {
+		p.independent = true
 		return nil
 	}
 	for _, d := range p.ks.Spec.DependsOn {

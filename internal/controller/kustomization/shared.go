@@ -75,10 +75,16 @@ func (p *pass) reportClaims(claims []plan.Claim) {
 func (p *pass) toApply() []*unstructured.Unstructured {
 	s := &p.mem.shared
 	if p.asked || s.key != p.applyKey() || !p.now.Before(s.until) {
-		s.key, s.until = p.applyKey(), p.now.Add(p.interval())
 		return p.built.Objects
 	}
 	return slices.DeleteFunc(slices.Clone(p.built.Objects), func(obj *unstructured.Unstructured) bool {
 		return s.objects.Has(object.IDOf(obj))
 	})
+}
+
+// appliedAll notes that all objects of the build were applied, those that another Kustomization wants among them.
+func (p *pass) appliedAll(objects int) {
+	if objects == len(p.built.Objects) {
+		p.mem.shared.key, p.mem.shared.until = p.applyKey(), p.now.Add(p.interval())
+	}
 }

@@ -23,13 +23,27 @@ func (p *pass) steer(ctx context.Context) *outcome {
 	case p.course.Back:
 		return p.takeStored(ctx)
 	case p.buildFault != nil:
-		return p.buildFault
+		return p.faulty()
 	case p.ks.Spec.Suspend:
 		return &outcome{state: stateProgressing} // it was not suspended for a revision that a person chose, and that has ended
 	case p.course.Again:
 		p.asked = true
 	}
+	if p.independent {
+		return p.checkDependencies(ctx) // they did not count while a person's choice stood
+	}
 	return nil
+}
+
+// faulty ends a pass whose source could not be built, now that no choice of a person makes up for it.
+func (p *pass) faulty() *outcome {
+	if p.buildFault.state == stateWaiting {
+		p.rollout = plan.Wait(p.rollout, p.now)
+	} else {
+		p.rollout = plan.Refuse(p.rollout, p.now)
+		p.mem.appliedKey = ""
+	}
+	return p.buildFault
 }
 
 // want is the build that the source wants; without a digest when it could not be built.
@@ -106,15 +120,16 @@ func (p *pass) takeStored(ctx context.Context) *outcome {
 	}
 	p.built = stored
 	if p.wanted != nil {
-		p.rollout = plan.SetAside(p.rollout, idsOf(p.wanted), idsOf(p.built))
+		p.rollout = plan.SetAside(p.rollout, p.idsOf(p.wanted), p.idsOf(p.built))
 	}
 	return nil
 }
 
-func idsOf(b *build.Result) object.Set {
+// idsOf are the objects of a build, under the identities of the API server: a build that is set aside is not settled.
+func (p *pass) idsOf(b *build.Result) object.Set {
 	set := make(object.Set, len(b.Objects))
 	for _, obj := range b.Objects {
-		set[object.IDOf(obj)] = struct{}{}
+		set[p.canonical(object.IDOf(obj))] = struct{}{}
 	}
 	return set
 }
@@ -155,7 +170,7 @@ func (p *pass) aside() *plan.Aside {
 		a.Since = s.Began.Time
 	}
 	if p.wanted != nil {
-		a.Wants = idsOf(p.wanted)
+		a.Wants = p.idsOf(p.wanted)
 	}
 	return a
 }

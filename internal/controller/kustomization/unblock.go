@@ -33,13 +33,24 @@ func (p *pass) unblock(ctx context.Context, overall health.Overall) {
 			sets = append(sets, set)
 		}
 	}
-	var lastHealthy time.Time
-	if last := p.rollout.LastHealthy; last != nil && last.At != nil {
-		lastHealthy = last.At.Time
-	}
-	for _, u := range plan.Unblock(sets, lastHealthy, p.now) {
+	for _, u := range plan.Unblock(sets, p.trustedBefore(), p.now) {
 		p.deleteBlocking(ctx, u)
 	}
+}
+
+// trustedBefore is the time up to which a StatefulSet may have been healthy: the last healthy time, or, where nothing was
+// healthy yet, the first rollout that is known. One that is older was taken over, and what it ran may have been fine for long.
+func (p *pass) trustedBefore() time.Time {
+	r := p.rollout
+	switch {
+	case r.LastHealthy != nil && r.LastHealthy.At != nil:
+		return r.LastHealthy.At.Time
+	case len(r.History) > 0:
+		return r.History[len(r.History)-1].Started.Time
+	case r.Began != nil:
+		return r.Began.Time
+	}
+	return p.now
 }
 
 func (p *pass) deleteBlocking(ctx context.Context, u plan.Unblocking) {
