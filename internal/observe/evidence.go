@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/blame"
@@ -83,17 +84,25 @@ func (o *Observer) deploymentEvidence(ctx context.Context, key client.ObjectKey,
 }
 
 // newestOf is the ReplicaSet of the template that the Deployment has now, nil if its controller has not made it yet. An older one
-// that has the same template is used again, so that neither age nor number tell.
+// that has the same template is used again, so that neither age nor number tell; of two with the same, it is the one that has
+// replicas.
 func newestOf(d *appsv1.Deployment, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	var newest *appsv1.ReplicaSet
 	for i := range sets {
-		template := sets[i].Spec.Template.DeepCopy()
+		set := &sets[i]
+		template := set.Spec.Template.DeepCopy()
 		delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-		if metav1.IsControlledBy(&sets[i], d) && apiequality.Semantic.DeepEqual(*template, d.Spec.Template) {
-			return &sets[i]
+		if !metav1.IsControlledBy(set, d) || !apiequality.Semantic.DeepEqual(*template, d.Spec.Template) {
+			continue
+		}
+		if newest == nil || replicasOf(set) > replicasOf(newest) {
+			newest = set
 		}
 	}
-	return nil
+	return newest
 }
+
+func replicasOf(set *appsv1.ReplicaSet) int32 { return ptr.Deref(set.Spec.Replicas, 1) }
 
 func refusalOf(conditions []appsv1.ReplicaSetCondition) string {
 	for _, c := range conditions {

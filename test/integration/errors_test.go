@@ -215,6 +215,8 @@ func TestForbiddenIsSaid(t *testing.T) {
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "events"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
+		// What announces a change of variables and keys; not to read them.
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}},
 		// Everything that can use a ConfigMap but the pods.
 		{APIGroups: []string{"apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"replicationcontrollers"}, Verbs: []string{"list"}},

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -216,10 +218,12 @@ func (s *scenario) undoTo(name, config string) {
 		if !usesConfig(corev1.Pod{Spec: set.Spec.Template.Spec}, config) {
 			continue
 		}
-		d := s.deploymentOf(name)
-		d.Spec.Template = set.Spec.Template
-		delete(d.Spec.Template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-		if err := kube.Update(s.t.Context(), d, client.FieldOwner("kubectl-rollout")); err != nil {
+		delete(set.Spec.Template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": set.Spec.Template}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := kube.Patch(s.t.Context(), s.deploymentOf(name), client.RawPatch(types.JSONPatchType, patch)); err != nil {
 			s.t.Fatal(err)
 		}
 		return

@@ -46,9 +46,9 @@ func (p *pass) trustedBefore() time.Time {
 	case r.LastHealthy != nil && r.LastHealthy.At != nil:
 		return r.LastHealthy.At.Time
 	case len(r.History) > 0:
-		return r.History[len(r.History)-1].Started.Time
+		return r.History[len(r.History)-1].Started.Add(-time.Second) // times are cut to the second
 	case r.Began != nil:
-		return r.Began.Time
+		return r.Began.Add(-time.Second)
 	}
 	return p.now
 }
