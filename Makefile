@@ -10,7 +10,7 @@ export GOFLAGS := -buildvcs=false $(GOFLAGS)
 export CGO_ENABLED := 0
 
 # What `make generate` writes.
-GENERATED := api/v1/zz_generated.deepcopy.go config/crd internal/install/testdata/flux
+GENERATED := api/v1/zz_generated.deepcopy.go config/crd internal/install/testdata/flux docs/parity.md
 
 .DEFAULT_GOAL := help
 
@@ -85,11 +85,12 @@ fuzz: ## Run each fuzz test for FUZZTIME
 ##@ Look after the code
 
 .PHONY: generate
-generate: ## Write deep copies and CRDs from the API types
+generate: ## Write deep copies and CRDs from the API types, and docs/parity.md from the tests
 	$(GO) tool controller-gen object paths=./api/v1
 	$(GO) tool controller-gen crd paths=./api/v1 output:crd:dir=config/crd
 	$(GO) tool controller-gen crd paths=github.com/fluxcd/source-controller/api/v1 output:crd:dir=config/crd
 	$(GO) tool controller-gen crd paths=github.com/fluxcd/kustomize-controller/api/v1 output:crd:dir=internal/install/testdata/flux
+	$(GO) run ./test/parity
 
 .PHONY: verify
 verify: ## Fail if generated files are not what `make generate` writes

@@ -98,8 +98,8 @@ func TestParityOfSuccess(t *testing.T) {
 		t.Errorf("managed fields are %v", cm.ManagedFields)
 	}
 	applied := s.awaitEvent("web", "Normal", "Progressing", "ConfigMap/"+s.namespace+"/"+cm.Name+" created", "Deployment/"+s.namespace+"/web created") // P170
-	s.checkEvent(applied, rev)
-	s.awaitEvent("web", "Normal", "Progressing", "Health check passed in ") // P171
+	s.checkEvent(applied, rev)                                                                                                                         // P167, P168, P169
+	s.awaitEvent("web", "Normal", "Progressing", "Health check passed in ")                                                                            // P171
 	finished := s.awaitEvent("web", "Normal", "ReconciliationSucceeded", "Reconciliation finished in ", ", next run in 10m0s")
 	s.checkEvent(finished, rev)
 	if finished.Annotations["kustomize.toolkit.fluxcd.io/commit_status"] != "update" { // P172
@@ -120,7 +120,7 @@ func TestParityOfSuccess(t *testing.T) {
 	s.awaitEvent("web", "Normal", "Progressing", "ConfigMap/"+s.namespace+"/"+cm.Name+" deleted")
 }
 
-// checkEvent checks what all events have in common: P167, P168, P169.
+// checkEvent checks what all events have in common.
 func (s *scenario) checkEvent(e corev1.Event, revision string) {
 	s.t.Helper()
 	if e.Source.Component != "kustomize-controller" && e.ReportingController != "kustomize-controller" {
