@@ -69,6 +69,13 @@ const LargeInventoryCondition = "LargeInventory"
 // PruneHeldCondition is True while a deletion waits for confirmation.
 const PruneHeldCondition = "PruneHeld"
 
+// ReasonRivalSkipped is the reason of RivalSkippedCondition, and of the event about it.
+const ReasonRivalSkipped = "RivalSkipped"
+
+// RivalSkippedCondition is True while the build holds a controller of Flux with the same work, or Flux's own definition of
+// Kustomizations, which are not applied.
+const RivalSkippedCondition = "RivalSkipped"
+
 // PinnedCondition is True while a revision runs that a person chose.
 const PinnedCondition = "Pinned"
 

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
 
 const (
@@ -34,6 +36,7 @@ func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme,
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	mapper.Add(v1.GroupVersion.WithKind(v1.KustomizationKind), meta.RESTScopeNamespace)
 	reader, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return unreachable(config, err)

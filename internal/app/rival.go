@@ -22,12 +22,25 @@ const ownIdentity = "holdfast"
 
 // rivalLeases are the leases of Flux's controllers that do the same work, by the name of holdfast's.
 var rivalLeases = map[string]string{
-	ControllerSource:        sourceComponent + "-leader-election",
+	ControllerSource:        sourceComponent + leaseSuffix,
 	ControllerKustomization: leaseName,
 }
 
+const leaseSuffix = "-leader-election"
+
+// rivals are the controllers of Flux that do what this process does.
+func (o Options) rivals() []string {
+	var names []string
+	for _, controller := range o.Controllers {
+		if lease, ok := rivalLeases[controller]; ok {
+			names = append(names, strings.TrimSuffix(lease, leaseSuffix))
+		}
+	}
+	return names
+}
+
 // checkRivals refuses to start beside a living controller with the same work: the two would undo each other's. One that holds no
-// lease can't be seen.
+// lease is seen by what it wrote lately.
 func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.Time) error {
 	if o.Takeover {
 		return nil
@@ -45,9 +58,12 @@ func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.
 			return unavailableErrorf("%s is at work: %s holds the lease %s/%s and renewed it %s ago; "+
 				"stop it first, such as with `kubectl scale deployment %s -n %s --replicas=0`, leave its work to it with --controllers, "+
 				"or start with --takeover if it looks after other objects",
-				strings.TrimSuffix(lease.Name, "-leader-election"), *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
-				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), strings.TrimSuffix(lease.Name, "-leader-election"), lease.Namespace)
+				strings.TrimSuffix(lease.Name, leaseSuffix), *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
+				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), strings.TrimSuffix(lease.Name, leaseSuffix), lease.Namespace)
 		}
+	}
+	if o.runs(ControllerKustomization) {
+		return checkWriters(ctx, reader, o, leases, now)
 	}
 	return nil
 }
@@ -73,10 +89,16 @@ func isHeldByAnother(lease *coordinationv1.Lease, now time.Time) bool {
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || strings.HasPrefix(*spec.HolderIdentity, ownIdentity) {
 		return false
 	}
+	return now.Before(validUntil(lease))
+}
+
+// validUntil is the time up to which whoever held a lease may have written.
+func validUntil(lease *coordinationv1.Lease) time.Time {
+	spec := lease.Spec
 	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-		return false
+		return time.Time{}
 	}
-	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
 }
 
 // lock is the lease that the process holds while it leads, under a name that tells what it is.

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
 
 // TestRivals: who is alive and has the same work ends the start, and nobody else does.
@@ -57,7 +59,7 @@ func TestRivals(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := checkRivals(t.Context(), fake.NewClientBuilder().WithObjects(tt.lease).Build(), tt.options, now)
+			err := checkRivals(t.Context(), withKustomizations(t, tt.lease), tt.options, now)
 			if tt.want == "" {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -69,11 +71,76 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// TestWriters: who wrote the status of a Kustomization a moment ago, and held no lease, is alive.
+func TestWriters(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	written := func(manager, subresource, fields string, age time.Duration) *v1.Kustomization {
+		return &v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ManagedFields: []metav1.ManagedFieldsEntry{{
+			APIVersion: v1.GroupVersion.String(), Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource,
+			Time: ptr.To(metav1.NewTime(now.Add(-age))), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		}}}}
+	}
+	lease := func(holder string, renewed time.Duration) *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "flux-system", Name: leaseName},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To(holder), LeaseDurationSeconds: ptr.To(int32(1)), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-renewed))),
+			},
+		}
+	}
+	const flux, own = `{"f:status":{"f:inventory":{}}}`, `{"f:status":{"f:inventory":{},"f:rollout":{}}}`
+	both := Options{Controllers: []string{ControllerSource, ControllerKustomization}, Namespace: "flux-system", WatchAllNamespaces: true}
+	told, source, narrow := both, both, both
+	told.Takeover, source.Controllers, narrow.WatchAllNamespaces = true, []string{ControllerSource}, false
+	tests := map[string]struct {
+		options Options
+		objects []client.Object
+		want    string
+	}{
+		"Flux, a moment ago":        {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second)}, "Kustomization shop/web 20s ago"},
+		"by its other name":         {both, []client.Object{written("kustomize-controller", "status", flux, 20*time.Second)}, "start again in 1m40s"},
+		"Flux, long ago":            {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 3*time.Minute)}, ""},
+		"holdfast":                  {both, []client.Object{written("gotk-kustomize-controller", "status", own, time.Second)}, ""},
+		"not the status":            {both, []client.Object{written("gotk-kustomize-controller", "", flux, time.Second)}, ""},
+		"a person":                  {both, []client.Object{written("kubectl", "status", flux, time.Second)}, ""},
+		"told to take over":         {told, []client.Object{written("gotk-kustomize-controller", "status", flux, time.Second)}, ""},
+		"sources only":              {source, []client.Object{written("gotk-kustomize-controller", "status", flux, time.Second)}, ""},
+		"elsewhere":                 {narrow, []client.Object{written("gotk-kustomize-controller", "status", flux, time.Second)}, ""},
+		"before it gave up":         {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("", 19*time.Second)}, ""},
+		"after another gave up":     {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("", 30*time.Second)}, "without a lease"},
+		"under holdfast's lease":    {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("holdfast-1", time.Second)}, ""},
+		"nobody has written at all": {both, []client.Object{&v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := checkRivals(t.Context(), withKustomizations(t, tt.objects...), tt.options, now)
+			if tt.want != "" {
+				wantUnavailable(t, err, tt.want)
+			} else if err != nil {
+				t.Errorf("refused: %v", err)
+			}
+		})
+	}
+}
+
+// withKustomizations is a client that knows Kustomizations.
+func withKustomizations(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(objects...).Build()
+}
+
 // TestRivalsThatCanNotBeSeen: not to know is not to be alone.
 func TestRivalsThatCanNotBeSeen(t *testing.T) {
 	forbidden := func(namespaces ...string) client.WithWatch {
-		return interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		return interceptor.NewClient(withKustomizations(t), interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, leases := list.(*coordinationv1.LeaseList); !leases {
+					return c.List(ctx, list, opts...)
+				}
 				asked := (&client.ListOptions{}).ApplyOptions(opts).Namespace
 				for _, n := range namespaces {
 					if asked == n {

@@ -35,6 +35,7 @@ var purePackages = []string{
 	"internal/policy",
 	"internal/inventory",
 	"internal/expression",
+	"internal/rival",
 }
 
 // forbiddenImports may not be imported by a pure package, nor anything below them.

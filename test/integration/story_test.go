@@ -170,7 +170,7 @@ func conforms(ks *v1.Kustomization) error {
 			fault("%s shows %q", c.Type, leak)
 		}
 	}
-	order := []string{"Stalled", "Reconciling", "Ready", "Healthy", "LargeInventory", "Pinned", "PruneHeld", "RollbackReady", "SharedObjects"}
+	order := []string{"Stalled", "Reconciling", "Ready", "Healthy", "LargeInventory", "Pinned", "PruneHeld", "RivalSkipped", "RollbackReady", "SharedObjects"}
 	if !slices.IsSortedFunc(kinds, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) }) {
 		fault("the order of the conditions is %v", kinds)
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	// RemoteBuilds runs builds that fetch something, so that a host that does not answer stops no others. Without it they run
 	// in this process.
 	RemoteBuilds *build.Isolation
+	// Rivals are the controllers of Flux whose work this process does: no build may start them.
+	Rivals []string
 	// OwnNamespace is the namespace that the controller runs in; it is never pruned.
 	OwnNamespace string
 	// IntervalJitterPercentage spreads the interval of successful reconciliations, 0 to 99.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 	"github.com/holdfast-gitops/holdfast/internal/target"
@@ -50,6 +51,8 @@ type pass struct {
 	changed bool
 	// refusals are the deletions that the API server did not accept in this pass.
 	refusals []string
+	// rivals are the objects of the build that must not be applied.
+	rivals object.Set
 	// wanted is the build of the source while a stored revision takes its place in built.
 	wanted *build.Result
 	// course is the choice between the two.
@@ -100,7 +103,7 @@ type outcome struct {
 
 func (p *pass) run(ctx context.Context) outcome {
 	for _, s := range []step{
-		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.reach, p.buildDesired, p.steer, p.checkKinds, p.settle, p.record, p.makeWay, p.apply,
+		p.checkSpec, p.checkExpressions, p.resolve, p.checkDependencies, p.reach, p.buildDesired, p.steer, p.checkKinds, p.settle, p.withholdRivals, p.record, p.makeWay, p.apply,
 		p.verify, p.keepRevision, p.prune,
 	} {
 		if out := s(ctx); out != nil {

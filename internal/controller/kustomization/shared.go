@@ -75,16 +75,16 @@ func (p *pass) reportClaims(claims []plan.Claim) {
 func (p *pass) toApply() []*unstructured.Unstructured {
 	s := &p.mem.shared
 	if p.asked || s.key != p.applyKey() || !p.now.Before(s.until) {
-		return p.built.Objects
+		return p.appliable()
 	}
-	return slices.DeleteFunc(slices.Clone(p.built.Objects), func(obj *unstructured.Unstructured) bool {
+	return slices.DeleteFunc(slices.Clone(p.appliable()), func(obj *unstructured.Unstructured) bool {
 		return s.objects.Has(object.IDOf(obj))
 	})
 }
 
 // appliedAll notes that all objects of the build were applied, those that another Kustomization wants among them.
 func (p *pass) appliedAll(objects int) {
-	if objects == len(p.built.Objects) {
+	if objects == len(p.appliable()) {
 		p.mem.shared.key, p.mem.shared.until = p.applyKey(), p.now.Add(p.interval())
 	}
 }

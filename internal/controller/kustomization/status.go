@@ -35,6 +35,9 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	if apiequality.Semantic.DeepEqual(p.before.Status, p.ks.Status) {
 		return nil
 	}
+	if p.ks.Status.Rollout == nil {
+		p.ks.Status.Rollout = &v1.RolloutStatus{} // tells who wrote: the field manager is Flux's
+	}
 	after := p.ks.DeepCopy()
 	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Status().Patch(ctx, after, patch, client.FieldOwner(v1.StatusManager)); err != nil {

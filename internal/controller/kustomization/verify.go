@@ -98,7 +98,7 @@ func (p *pass) checks() []observe.Check {
 	var checks []observe.Check
 	for _, obj := range p.built.Objects {
 		id := object.IDOf(obj)
-		if p.isSelf(id) || observe.IsSkipped(obj) || (!p.waits() && !health.IsWorkload(id)) || p.course.Back && execute.RunsOnce(id) {
+		if p.isSelf(id) || p.rivals.Has(id) || observe.IsSkipped(obj) || (!p.waits() && !health.IsWorkload(id)) || p.course.Back && execute.RunsOnce(id) {
 			continue
 		}
 		checks = append(checks, observe.Check{ID: id, Version: obj.GroupVersionKind().Version, Desired: obj})

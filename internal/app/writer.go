@@ -1,0 +1,68 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// recentWrite is how long after a write of its status a Kustomization counts as looked after by who wrote it.
+const recentWrite = 2 * time.Minute
+
+// statusManagers are the names under which kustomize-controller writes the status of Kustomizations.
+var statusManagers = []string{v1.StatusManager, v1.ApplyManager}
+
+// checkWriters refuses to start beside a controller that holds no lease, and wrote the status of a Kustomization a moment ago. What
+// was written while a lease was held is explained by it: who gave it up has ended.
+func checkWriters(ctx context.Context, reader client.Reader, o Options, leases []coordinationv1.Lease, now time.Time) error {
+	since := now.Add(-recentWrite)
+	for _, lease := range leases {
+		if lease.Name != leaseName {
+			continue
+		}
+		if end := validUntil(&lease); end.After(since) {
+			since = end
+		}
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind + "List"))
+	namespace := ""
+	if !o.WatchAllNamespaces {
+		namespace = o.Namespace
+	}
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return unavailableErrorf("find out whether another controller writes to Kustomizations: %w; "+
+			"allow the controller to list them, or start it with --takeover if there is none", err)
+	}
+	for _, ks := range list.Items {
+		at := writtenAt(ks.ManagedFields)
+		if !at.After(since) {
+			continue
+		}
+		return unavailableErrorf("kustomize-controller is at work, without a lease: it wrote the status of Kustomization %s/%s %s ago; "+
+			"stop it first, such as with `kubectl scale deployment kustomize-controller -n flux-system --replicas=0`. If it was stopped since, start "+
+			"again in %s, or with --takeover", ks.Namespace, ks.Name, now.Sub(at).Round(time.Second), at.Add(recentWrite).Sub(now).Round(time.Second))
+	}
+	return nil
+}
+
+// writtenAt is when kustomize-controller wrote a status; zero if it did not, or if holdfast has written it: that uses the same
+// name, and a field that no other has.
+func writtenAt(fields []metav1.ManagedFieldsEntry) time.Time {
+	for _, entry := range fields {
+		if entry.Subresource != "status" || entry.Time == nil || !slices.Contains(statusManagers, entry.Manager) {
+			continue
+		}
+		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:rollout"`)) {
+			return entry.Time.Time
+		}
+	}
+	return time.Time{}
+}

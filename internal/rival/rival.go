@@ -1,0 +1,106 @@
+// Package rival knows the controllers of Flux that do the same work as holdfast, and the definition that they bring: what a
+// bootstrapped Git repository holds of Flux itself.
+//
+// Applying them would undo a takeover: a controller that was stopped would run again, and the definition would lose the fields
+// that holdfast remembers in.
+package rival
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The controllers of Flux whose work holdfast does.
+const (
+	KustomizeController = "kustomize-controller"
+	SourceController    = "source-controller"
+)
+
+// Definition is the name of the definition of Kustomizations.
+const Definition = "kustomizations.kustomize.toolkit.fluxcd.io"
+
+// Labels of what belongs to Flux.
+const (
+	partOfLabel    = "app.kubernetes.io/part-of"
+	componentLabel = "app.kubernetes.io/component"
+	flux           = "flux"
+)
+
+// IsStockDefinition tells whether an object is a definition of Kustomizations without the status in which holdfast remembers.
+func IsStockDefinition(obj *unstructured.Unstructured) bool {
+	if obj.GetKind() != "CustomResourceDefinition" || obj.GetName() != Definition {
+		return false
+	}
+	versions, _, _ := unstructured.NestedSlice(obj.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok {
+			continue
+		}
+		_, found, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "status", "properties", "rollout")
+		if found {
+			return false
+		}
+	}
+	return true
+}
+
+// ControllerOf returns which of the controllers a workload runs, empty for none. It goes by the image, whatever the workload is
+// called and wherever the image was mirrored to, and where the image tells nothing by the labels that Flux gives its own.
+func ControllerOf(obj *unstructured.Unstructured, controllers []string) string {
+	containers, found, _ := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
+	if !found {
+		return ""
+	}
+	for _, controller := range controllers {
+		for _, c := range containers {
+			container, ok := c.(map[string]any)
+			if !ok {
+				continue
+			}
+			if image, _ := container["image"].(string); repository(image) == controller {
+				return controller
+			}
+		}
+		labels := obj.GetLabels()
+		if labels[partOfLabel] == flux && (labels[componentLabel] == controller || obj.GetName() == controller) {
+			return controller
+		}
+	}
+	return ""
+}
+
+// IsStopped tells whether a workload asks for no pods.
+func IsStopped(obj *unstructured.Unstructured) bool {
+	replicas, found, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas")
+	if !found || err != nil {
+		return false
+	}
+	switch n := replicas.(type) {
+	case int64:
+		return n == 0
+	case float64:
+		return n == 0
+	}
+	return false
+}
+
+// Reason says why an object of a build may not be applied; empty when it may.
+func Reason(obj *unstructured.Unstructured, controllers []string) string {
+	if IsStockDefinition(obj) {
+		return "it is Flux's own definition, which lacks the fields that holdfast remembers in"
+	}
+	if controller := ControllerOf(obj, controllers); controller != "" && !IsStopped(obj) {
+		return "it would start " + controller + ", which does the same work"
+	}
+	return ""
+}
+
+// repository is the last part of the name of an image, without tag and digest.
+func repository(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	image = image[strings.LastIndex(image, "/")+1:]
+	image, _, _ = strings.Cut(image, ":")
+	return image
+}
