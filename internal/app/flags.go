@@ -185,11 +185,10 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 	}
 	options.Kustomization.Defaults = defaults
 	options.Kustomization.SourceHost, options.Kustomization.WatcherHost = getenv(SourceHostVariable), getenv(WatcherHostVariable)
-	options.Kustomization.WatchConfigs, err = f.watchConfigs()
-	if err != nil {
+	if options.Kustomization.WatchConfigs, err = f.watchConfigs(); err != nil {
 		return Options{}, err
 	}
-	return options, nil
+	return options, f.shard(&options)
 }
 
 func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustomization.Options {
@@ -207,6 +206,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustom
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		NoFailFast:               f.gate(gateNoFailFast),
 		AdditiveReadyExpr:        f.gate(gateAdditiveReadyExpr),
+		GroupChangeLog:           f.gate(gateGroupChangeLog),
 		LenientSubstitution:      !f.gate(gateStrict),
 		SubstituteWholeText:      f.substituteWholeText,
 		SOPSAgeSecret:            f.sopsAgeSecret,
@@ -230,6 +230,20 @@ func (f *Flags) watchConfigs() (labels.Selector, error) {
 		return nil, usageErrorf("--watch-configs-label-selector %q is no label selector: %w", f.watch.ConfigsLabelSelector, err)
 	}
 	return selector, nil
+}
+
+// shard limits both controllers to what the selector selects.
+func (f *Flags) shard(o *Options) error {
+	if f.watch.LabelSelector == "" {
+		return nil
+	}
+	selector, err := controller.GetWatchSelector(f.watch)
+	if err != nil {
+		return usageErrorf("--watch-label-selector %q is no label selector: %w", f.watch.LabelSelector, err)
+	}
+	o.ShardSelector = f.watch.LabelSelector
+	o.Kustomization.Shard, o.Source.Shard = selector, selector
+	return nil
 }
 
 func (f *Flags) source() gitrepository.Options {

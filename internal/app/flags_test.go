@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Every flag of Flux's kustomize-controller with its default, and those of source-controller's storage.
+// Every flag of Flux's kustomize-controller with its default, and those of source-controller's storage: P187, P188, P189, P190,
+// P191, P192, P193, P194, P195, P196, P197, P198, P199, P200, P201, P202, P203, P204, P205, P206, P207, P208, P209, P210, P211, P212,
+// P213, P214, P215, P216, P217, P218, P219, P220, P221, P222.
 func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 	want := map[string]string{
 		"concurrent":                         "4",
@@ -106,18 +109,20 @@ func TestDefaultsMayBeGiven(t *testing.T) {
 	})
 }
 
+// P224, P225, P226, P227, P228, P229, P230, P231, P232, P233, P234, P235: each gate is known and has Flux's default. P185: another
+// one ends the start.
 func TestFeatureGates(t *testing.T) {
 	const refused, accepted = false, true
 	tests := map[string]struct{ off, on bool }{
 		"AdditiveCELDependencyCheck":     {off: accepted, on: accepted},
-		"CacheSecretsAndConfigMaps":      {off: accepted, on: refused},
+		"CacheSecretsAndConfigMaps":      {off: accepted, on: accepted},
 		"CancelHealthCheckOnNewRevision": {off: accepted, on: accepted},
 		"DirectSourceFetch":              {off: accepted, on: accepted}, // P24
 		"DisableConfigWatchers":          {off: accepted, on: accepted},
 		"DisableFailFastBehavior":        {off: accepted, on: accepted},
 		"DisableStatusPollerCache":       {off: accepted, on: accepted},
 		"ExternalArtifact":               {off: accepted, on: accepted}, // P21
-		"GroupChangeLog":                 {off: accepted, on: refused},
+		"GroupChangeLog":                 {off: accepted, on: accepted},
 		"MigrateAPIVersion":              {off: accepted, on: accepted},
 		"ObjectLevelWorkloadIdentity":    {off: accepted, on: refused},
 		"StrictPostBuildSubstitutions":   {off: accepted, on: accepted},
@@ -126,6 +131,10 @@ func TestFeatureGates(t *testing.T) {
 	for name := range gates {
 		if _, ok := tests[name]; !ok {
 			t.Errorf("gate %s is not in the table of this test", name)
+		}
+		on := name == "DisableStatusPollerCache" || name == "StrictPostBuildSubstitutions"
+		if gates[name].standard != on {
+			t.Errorf("gate %s is %v by default", name, gates[name].standard)
 		}
 	}
 	for name, test := range tests {
@@ -141,12 +150,13 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
+// P163, P165, P191, P192, P217: what is not there ends the start, so that nothing is done with other rights than was asked for.
 func TestRefusedFlags(t *testing.T) {
 	tests := map[string]string{
 		"default-decryption-service-account": "--default-decryption-service-account=apps",
 		"default-kubeconfig-service-account": "--default-kubeconfig-service-account=apps",
 		"sops-vault-configmap":               "--sops-vault-configmap=vault",
-		"watch-label-selector":               "--watch-label-selector=shard=1",
+		"watch-label-selector":               "--watch-label-selector=a b",
 		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
 		"controllers":                        "--controllers=helm",
 		"interval-jitter-percentage":         "--interval-jitter-percentage=100",
@@ -177,6 +187,7 @@ func TestRefusedFlags(t *testing.T) {
 	}
 }
 
+// P18, P223: so do the variables of the environment.
 func TestFlagsReachTheControllers(t *testing.T) {
 	env := map[string]string{NamespaceVariable: "team-a", SourceHostVariable: "localhost:8090", WatcherHostVariable: "localhost:8091"} // P18
 	o, err := resolve(t, env, "--concurrent=7", "--concurrent-ssa=3", "--requeue-dependency=5s", "--min-retry-delay=1s",
@@ -185,7 +196,11 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"--storage-path=/data", "--storage-addr=:9000", "--storage-adv-addr=holdfast.team-a.svc",
 		"--artifact-retention-ttl=3m", "--artifact-retention-records=9", "--watch-all-namespaces=false",
 		"--events-addr=http://events", "--metrics-addr=:1", "--health-addr=:2", "--kube-api-qps=1.5", "--kube-api-burst=6",
-		"--enable-leader-election", "--controllers=kustomization", "--feature-gates=DisableFailFastBehavior=true,StrictPostBuildSubstitutions=false",
+		"--enable-leader-election", "--leader-election-lease-duration=9s", "--leader-election-renew-deadline=8s",
+		"--leader-election-retry-period=7s", "--leader-election-release-on-cancel=false", "--controllers=kustomization",
+		"--feature-gates=DisableFailFastBehavior=true,StrictPostBuildSubstitutions=false,ExternalArtifact=true,MigrateAPIVersion=true,"+
+			"GroupChangeLog=true,AdditiveCELDependencyCheck=true",
+		"--http-retry=2", "--override-manager=helm", "--override-manager=sync", "--log-encoding=console", "--log-level=debug",
 		"--substitute-whole-text", "--sops-age-secret=age", "--watch-configs-label-selector=a=b")
 	if err != nil {
 		t.Fatal(err)
@@ -196,25 +211,29 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		t.Errorf("stage kinds are %v, want %v", k.CustomApplyStageKinds, kinds)
 	}
 	checks := map[string]bool{
-		"concurrent":        k.Concurrent == 7 && s.Concurrent == 7,
-		"concurrent-ssa":    k.ConcurrentSSA == 3,
-		"requeue":           k.RequeueDependency == 5*time.Second && s.RequeueDependency == 5*time.Second,
-		"retry delays":      k.MinRetryDelay == time.Second && k.MaxRetryDelay == 2*time.Minute && s.MinRetryDelay == time.Second && s.MaxRetryDelay == 2*time.Minute,
-		"cross-namespace":   k.NoCrossNamespaceRefs,
-		"remote bases":      k.NoRemoteBases,
-		"fail fast":         k.NoFailFast,
-		"substitution":      k.LenientSubstitution && k.SubstituteWholeText,            // P235
-		"age secret":        k.SOPSAgeSecret == "age",                                  // P216
-		"watched configs":   k.WatchConfigs != nil && k.WatchConfigs.String() == "a=b", // P222
-		"jitter":            k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
-		"namespace":         o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
-		"source host":       k.SourceHost == "localhost:8090",
-		"watcher host":      k.WatcherHost == "localhost:8091",
-		"storage":           s.StoragePath == "/data" && s.StorageAddr == ":9000" && s.StorageAdvAddr == "holdfast.team-a.svc",
-		"retention":         s.ArtifactRetentionTTL == 3*time.Minute && s.ArtifactRetentionRecords == 9,
-		"addresses":         o.EventsAddr == "http://events" && o.MetricsAddr == ":1" && o.HealthAddr == ":2",
-		"rate limits":       o.KubeAPIQPS == 1.5 && o.KubeAPIBurst == 6,
-		"leader election":   o.LeaderElection.Enable && o.LeaderElection.ReleaseOnCancel,
+		"concurrent":      k.Concurrent == 7 && s.Concurrent == 7,
+		"concurrent-ssa":  k.ConcurrentSSA == 3,
+		"requeue":         k.RequeueDependency == 5*time.Second && s.RequeueDependency == 5*time.Second,
+		"retry delays":    k.MinRetryDelay == time.Second && k.MaxRetryDelay == 2*time.Minute && s.MinRetryDelay == time.Second && s.MaxRetryDelay == 2*time.Minute,
+		"cross-namespace": k.NoCrossNamespaceRefs,
+		"remote bases":    k.NoRemoteBases,
+		"fail fast":       k.NoFailFast,
+		"substitution":    k.LenientSubstitution && k.SubstituteWholeText,            // P235
+		"age secret":      k.SOPSAgeSecret == "age",                                  // P216
+		"watched configs": k.WatchConfigs != nil && k.WatchConfigs.String() == "a=b", // P222
+		"jitter":          k.IntervalJitterPercentage == 10 && s.IntervalJitterPercentage == 10,
+		"namespace":       o.Namespace == "team-a" && k.OwnNamespace == "team-a" && !o.WatchAllNamespaces,
+		"source host":     k.SourceHost == "localhost:8090",
+		"watcher host":    k.WatcherHost == "localhost:8091",
+		"storage":         s.StoragePath == "/data" && s.StorageAddr == ":9000" && s.StorageAdvAddr == "holdfast.team-a.svc",
+		"retention":       s.ArtifactRetentionTTL == 3*time.Minute && s.ArtifactRetentionRecords == 9,
+		"addresses":       o.EventsAddr == "http://events" && o.MetricsAddr == ":1" && o.HealthAddr == ":2",
+		"rate limits":     o.KubeAPIQPS == 1.5 && o.KubeAPIBurst == 6,
+		"leader election": o.LeaderElection.Enable && !o.LeaderElection.ReleaseOnCancel && o.LeaderElection.LeaseDuration == 9*time.Second &&
+			o.LeaderElection.RenewDeadline == 8*time.Second && o.LeaderElection.RetryPeriod == 7*time.Second,
+		"gates":             k.ExternalArtifacts && k.MigrateAPIVersion && k.GroupChangeLog && k.AdditiveReadyExpr, // P231, P232, P233
+		"retries":           k.HTTPRetry == 2,
+		"managers":          slices.Equal(k.OverrideManagers, []string{"helm", "sync"}), // P214
 		"chosen controller": len(o.Controllers) == 1 && o.Controllers[0] == ControllerKustomization,
 	}
 	for what, ok := range checks {

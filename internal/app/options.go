@@ -26,6 +26,8 @@ type Options struct {
 	Namespace string
 	// WatchAllNamespaces is false to look at Namespace only.
 	WatchAllNamespaces bool
+	// ShardSelector is a label selector: only the Kustomizations and GitRepositories that it selects are looked after. Empty selects all.
+	ShardSelector string
 	// MetricsAddr and HealthAddr are listening addresses; "0" turns the server off.
 	MetricsAddr, HealthAddr string
 	// EventsAddr is the address of a notification-controller that gets the events too.

@@ -15,7 +15,6 @@ var refusedFlags = map[string]string{
 	"default-decryption-service-account": "leave it out: put the credentials into the decryption Secret",
 	"default-kubeconfig-service-account": "leave it out: credentials from a cloud provider (spec.kubeConfig.configMapRef) are not supported yet",
 	"sops-vault-configmap":               "leave it out: put a token into sops.vault-token of the decryption Secret, or into the environment variable VAULT_TOKEN",
-	"watch-label-selector":               "leave it out: one process serves all objects, sharding is not supported yet",
 }
 
 // bindRefused adds the flags of Flux that no other set of flags has.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/google/uuid"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,20 +53,42 @@ func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.
 	}
 	for _, controller := range o.Controllers {
 		for _, lease := range leases {
-			if lease.Name != rivalLeases[controller] || !isHeldByAnother(&lease, now) {
+			if !o.isRivalLease(rivalLeases[controller], lease.Name) || !isHeldByAnother(&lease, now) {
 				continue
 			}
+			rival := strings.TrimSuffix(rivalLeases[controller], leaseSuffix)
 			return unavailableErrorf("%s is at work: %s holds the lease %s/%s and renewed it %s ago; "+
 				"stop it first, such as with `kubectl scale deployment %s -n %s --replicas=0`, leave its work to it with --controllers, "+
 				"or start with --takeover if it looks after other objects",
-				strings.TrimSuffix(lease.Name, leaseSuffix), *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
-				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), strings.TrimSuffix(lease.Name, leaseSuffix), lease.Namespace)
+				rival, *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
+				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), rival, lease.Namespace)
 		}
 	}
 	if o.runs(ControllerKustomization) {
 		return checkWriters(ctx, reader, o, leases, now)
 	}
 	return nil
+}
+
+// isRivalLease tells whether the holder of a lease looks after objects that this process does too: all objects, or some by
+// the same label selector. Whether two different selectors overlap can't be told from the lease.
+func (o Options) isRivalLease(whole, name string) bool {
+	if name == whole {
+		return true
+	}
+	if o.ShardSelector == "" {
+		return strings.HasPrefix(name, whole+"-")
+	}
+	return name == leaderelection.GenerateID(whole, o.ShardSelector)
+}
+
+// leaseID is the name of the lease of this process. Shards have one each, under the name that Flux gives it, so that they do not
+// contend.
+func (o Options) leaseID() string {
+	if o.ShardSelector == "" {
+		return leaseName
+	}
+	return leaderelection.GenerateID(leaseName, o.ShardSelector)
 }
 
 // leasesOf lists the leases that matter: those of the one namespace that is looked after, else those of all.
@@ -110,10 +133,10 @@ func lock(config *rest.Config, o Options) (resourcelock.Interface, error) {
 	if !strings.HasPrefix(host, ownIdentity) {
 		host = ownIdentity + "-" + host
 	}
-	made, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, leaseName,
+	made, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, o.leaseID(),
 		resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}, config, o.LeaderElection.RenewDeadline)
 	if err != nil {
-		return nil, fmt.Errorf("make the lease %s/%s: %w", o.Namespace, leaseName, err)
+		return nil, fmt.Errorf("make the lease %s/%s: %w", o.Namespace, o.leaseID(), err)
 	}
 	return made, nil
 }

@@ -39,6 +39,8 @@ func TestRivals(t *testing.T) {
 	told.Takeover = true
 	narrow := both
 	narrow.Namespace, narrow.WatchAllNamespaces = "team-a", false
+	sharded := both
+	sharded.ShardSelector = "sharding.fluxcd.io/key=a"
 	tests := map[string]struct {
 		options Options
 		lease   *coordinationv1.Lease
@@ -55,6 +57,10 @@ func TestRivals(t *testing.T) {
 		"told to take over":          {told, lease("flux-system", kustomize, "kustomize-controller-5d_1", time.Second), ""},
 		"elsewhere, for one's own":   {narrow, lease("flux-system", kustomize, "kustomize-controller-5d_1", time.Second), ""},
 		"here, for one's own":        {narrow, lease("team-a", kustomize, "kustomize-controller-5d_1", time.Second), "--takeover"},
+		"a shard of Flux, for all":   {both, lease("flux-system", kustomize+"-0e6a8f32", "kustomize-controller-5d_1", time.Second), "kustomize-controller is at work"},
+		"the same shard of Flux":     {sharded, lease("flux-system", sharded.leaseID(), "kustomize-controller-5d_1", time.Second), "kustomize-controller is at work"},
+		"all of Flux, for a shard":   {sharded, lease("flux-system", kustomize, "kustomize-controller-5d_1", time.Second), "kustomize-controller is at work"},
+		"another shard of Flux":      {sharded, lease("flux-system", kustomize+"-0e6a8f32", "kustomize-controller-5d_1", time.Second), ""},
 		"without a time of renewing": {both, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: kustomize}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("x")}}, ""},
 	}
 	for name, tt := range tests {

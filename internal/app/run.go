@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/controller/gitrepository"
 	"github.com/holdfast-gitops/holdfast/internal/controller/kustomization"
 	"github.com/holdfast-gitops/holdfast/internal/notify"
@@ -98,7 +99,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		Logger:                        ctrl.Log,
 		HealthProbeBindAddress:        o.HealthAddr,
 		LeaderElection:                o.LeaderElection.Enable,
-		LeaderElectionID:              leaseName,
+		LeaderElectionID:              o.leaseID(),
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: o.LeaderElection.ReleaseOnCancel,
 		LeaseDuration:                 &o.LeaderElection.LeaseDuration,
@@ -117,10 +118,15 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			SkipNameValidation: ptr.To(o.SkipNameValidation),
 		},
 	}
+	options.Cache.ByObject = map[client.Object]cache.ByObject{}
 	if selector := o.Kustomization.WatchConfigs; selector != nil {
-		options.Cache.ByObject = map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}: {Label: selector}, &corev1.Secret{}: {Label: selector},
-		}
+		options.Cache.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Label: selector}
+		options.Cache.ByObject[&corev1.Secret{}] = cache.ByObject{Label: selector}
+	}
+	if selector := o.Kustomization.Shard; selector != nil {
+		// Triggers only: dependencies, and the siblings that a deletion looks at, are read from the API server. Sources are not
+		// filtered, since a Kustomization may follow one of another shard.
+		options.Cache.ByObject[&v1.Kustomization{}] = cache.ByObject{Label: selector}
 	}
 	if !o.WatchAllNamespaces {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

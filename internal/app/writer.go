@@ -24,7 +24,7 @@ var statusManagers = []string{v1.StatusManager, v1.ApplyManager}
 func checkWriters(ctx context.Context, reader client.Reader, o Options, leases []coordinationv1.Lease, now time.Time) error {
 	since := now.Add(-recentWrite)
 	for _, lease := range leases {
-		if lease.Name != leaseName {
+		if !o.isRivalLease(leaseName, lease.Name) {
 			continue
 		}
 		if end := validUntil(&lease); end.After(since) {
@@ -33,11 +33,14 @@ func checkWriters(ctx context.Context, reader client.Reader, o Options, leases [
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KustomizationKind + "List"))
-	namespace := ""
+	var ours []client.ListOption
 	if !o.WatchAllNamespaces {
-		namespace = o.Namespace
+		ours = append(ours, client.InNamespace(o.Namespace))
 	}
-	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if o.Kustomization.Shard != nil {
+		ours = append(ours, client.MatchingLabelsSelector{Selector: o.Kustomization.Shard})
+	}
+	if err := reader.List(ctx, list, ours...); err != nil {
 		return unavailableErrorf("find out whether another controller writes to Kustomizations: %w; "+
 			"allow the controller to list them, or start it with --takeover if there is none", err)
 	}

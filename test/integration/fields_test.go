@@ -66,7 +66,7 @@ func TestIntervalCorrectsDrift(t *testing.T) {
 	s.awaitEvent("app", "Normal", "Progressing", "ConfigMap/"+s.namespace+"/b created")
 }
 
-// spec.retryInterval: what failed for a reason outside of Git is tried again long before the interval.
+// spec.retryInterval, P145: what failed for a reason outside of Git is tried again long before the interval.
 func TestRetryInterval(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -179,7 +179,7 @@ func TestSuspendAndResume(t *testing.T) {
 	eventuallyGone(t, within, s.cm("a"))
 }
 
-// spec.dependsOn: not before the dependency is ready, and at the same revision of a common source.
+// spec.dependsOn, P126: not before the dependency is ready, and at the same revision of a common source.
 func TestDependsOn(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -280,7 +280,7 @@ func TestDeletionWaitsForTermination(t *testing.T) {
 	eventuallyGone(t, within, s.cm("goes-a"))
 }
 
-// A deletion that is refused keeps the Kustomization, with the reason, until it is accepted.
+// P154: a deletion that is refused keeps the Kustomization, with the reason, until it is accepted.
 func TestDeletionIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

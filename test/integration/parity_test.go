@@ -19,7 +19,8 @@ import (
 )
 
 // One revision that succeeds, as Flux's users and tools see it: conditions, their order and texts, status fields, inventory
-// and events. The numbers are those of the parity list.
+// and events. The numbers are those of the parity list. P142: this and most others of these tests check every state that they see
+// (conforms).
 func TestParityOfSuccess(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -3,6 +3,7 @@ package gitrepository
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
 )
 
@@ -25,6 +26,8 @@ type Options struct {
 	MinRetryDelay, MaxRetryDelay time.Duration
 	// IntervalJitterPercentage spreads the interval, 0 to 99.
 	IntervalJitterPercentage int
+	// Shard selects the sources that this process looks after. Nil selects all.
+	Shard labels.Selector
 	// Recorder takes events.
 	Recorder record.EventRecorder
 }

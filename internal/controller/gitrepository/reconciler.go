@@ -10,6 +10,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,7 @@ type reconciler struct {
 	recorder  record.EventRecorder
 	retention artifact.Retention
 	jitter    int
+	shard     labels.Selector
 	// apps gets tokens for GitHub Apps.
 	apps *githubapp.Source
 	// requeueDependency is the time between two looks at a source to include that is not there.
@@ -46,6 +48,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
+	case r.shard != nil && !r.shard.Matches(labels.Set(repository.Labels)):
+		return ctrl.Result{}, nil // another process's
 	case !repository.DeletionTimestamp.IsZero():
 		return ctrl.Result{}, r.finalize(ctx, &repository)
 	case repository.Spec.Suspend:

@@ -7,10 +7,13 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/predicates"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -55,6 +58,7 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		recorder:  o.Recorder,
 		retention: artifact.Retention{TTL: o.ArtifactRetentionTTL, Records: o.ArtifactRetentionRecords},
 		jitter:    o.IntervalJitterPercentage,
+		shard:     o.Shard,
 		now:       time.Now,
 
 		apps:              &githubapp.Source{Now: time.Now},
@@ -63,7 +67,7 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("gitrepository").
 		For(&sourcev1.GitRepository{}, builder.WithPredicates(
-			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, entersShard(o.Shard)))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrent, RateLimiter: backOff(o)}).
 		Complete(r)
 	if err != nil {
@@ -73,6 +77,19 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		return fmt.Errorf("add artifact server: %w", err)
 	}
 	return nil
+}
+
+// entersShard lets pass a source whose labels make it one of this process's.
+func entersShard(shard labels.Selector) predicate.Predicate {
+	selects := func(object client.Object) bool {
+		return shard != nil && shard.Matches(labels.Set(object.GetLabels()))
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(crevent.CreateEvent) bool { return false }, // those that let others pass see to it
+		DeleteFunc:  func(crevent.DeleteEvent) bool { return false },
+		GenericFunc: func(crevent.GenericEvent) bool { return false },
+		UpdateFunc:  func(e crevent.UpdateEvent) bool { return !selects(e.ObjectOld) && selects(e.ObjectNew) },
+	}
 }
 
 func backOff(o Options) workqueue.TypedRateLimiter[reconcile.Request] {

@@ -43,7 +43,7 @@ func (p *pass) record(ctx context.Context) *outcome {
 		}
 	}
 	p.acknowledge()
-	p.markProgressing(fmt.Sprintf("Detecting drift for revision %s with a timeout of %s", p.target(), p.timeout()))
+	p.markProgressing(p.at(detecting, p.target()))
 	if err := p.writeStatus(ctx); err != nil {
 		return p.lost(err)
 	}
@@ -97,6 +97,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if p.emptyHeld() || p.isApplied() {
 		return nil
 	}
+	p.at(detecting, p.target())
 	objects := p.toApply()
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
@@ -114,7 +115,8 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	p.lookForClaims(ctx, result.TakenOver)
 	if len(result.Changes) > 0 {
 		p.changed = true
-		p.event(normal, meta.ProgressingReason, strings.Join(result.Changes, "\n"))
+		p.events = append(p.events, event{kind: normal, reason: meta.ProgressingReason, message: strings.Join(result.Changes, "\n"),
+			output: changeLog(result.Changes, p.GroupChangeLog)})
 		p.tellInPlace(result.Changes)
 	}
 	if err != nil {

@@ -36,6 +36,7 @@ func (p *pass) buildDesired(ctx context.Context) *outcome {
 
 // buildWanted renders what the source wants.
 func (p *pass) buildWanted(ctx context.Context) *outcome {
+	p.at(building, p.revision())
 	in, err := p.readInputs(ctx)
 	if err != nil {
 		return p.buildFailed(err)
@@ -64,9 +65,11 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	}
 	defer os.RemoveAll(dir) // what is left of it when that fails lies in the temporary directory
 	root := filepath.Join(dir, "artifact")
+	p.at(fetching, p.revision())
 	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
 		return nil, p.fetchFailed(err)
 	}
+	p.at(building, p.revision())
 	options := p.buildOptions(ctx, root, p.ks, in)
 	decrypter, done := in.decrypter(ctx)
 	defer done()
@@ -124,6 +127,7 @@ func (p *pass) fetchFailed(err error) *outcome {
 func (p *pass) buildFailed(err error) *outcome {
 	var missing *build.PathNotFound
 	if errors.As(err, &missing) {
+		p.at(fetching, p.revision())
 		return p.failed(meta.ArtifactFailedReason, err)
 	}
 	if errors.Is(err, build.ErrBusy) {

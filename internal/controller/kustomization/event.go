@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -23,6 +24,23 @@ const (
 // event is one fact to tell. Events are collected during a pass and sent when its status is stored.
 type event struct {
 	kind, reason, message string
+	// output is what the log shows of an apply instead of the message.
+	output any
+}
+
+// changeLog is what an apply did, as the log shows it and as Flux's tools read it: what was done to each object, or, grouped,
+// the objects to which each was done.
+func changeLog(changes []string, grouped bool) any {
+	perObject, perAction := map[string]string{}, map[string][]string{}
+	for _, change := range changes {
+		object, action, _ := strings.Cut(change, " ")
+		perObject[object] = action
+		perAction[action] = append(perAction[action], object)
+	}
+	if grouped {
+		return perAction
+	}
+	return perObject
 }
 
 func (p *pass) event(kind, reason, message string) {
@@ -43,9 +61,12 @@ func (p *pass) emit(ctx context.Context, out outcome) {
 func (p *pass) send(ctx context.Context) {
 	log := ctrl.LoggerFrom(ctx).WithValues("revision", p.revision())
 	for _, e := range p.events {
-		if e.kind == warning {
+		switch {
+		case e.kind == warning:
 			log.Error(errors.New(e.message), "Reconciliation failed", "reason", e.reason)
-		} else {
+		case e.output != nil:
+			log.Info("server-side apply completed", "output", e.output)
+		default:
 			log.Info(e.message, "reason", e.reason)
 		}
 		p.Recorder.AnnotatedEventf(p.ks, p.annotations(false), e.kind, e.reason, "%s", bounded(e.message))
@@ -69,11 +90,11 @@ func (p *pass) outcomeEvents(ctx context.Context, out outcome) {
 	}
 }
 
-// isNews tells whether the Ready condition says something that it did not say when the pass began. An idle interval, or
-// the same failure once more, is no news.
+// isNews tells whether the Ready condition says something that it did not say when the pass began, or somebody asked. An idle
+// interval, or the same failure once more, is no news.
 func (p *pass) isNews(out outcome) bool {
 	was, is := conditions.Get(p.start, fluxmeta.ReadyCondition), conditions.Get(p.ks, fluxmeta.ReadyCondition)
-	if was == nil || is == nil || p.changed {
+	if was == nil || is == nil || p.changed || p.asked {
 		return true
 	}
 	if out.state == stateReady && p.start.Status.LastAppliedRevision != p.ks.Status.LastAppliedRevision {
@@ -82,16 +103,29 @@ func (p *pass) isNews(out outcome) bool {
 	return was.Status != is.Status || was.Reason != is.Reason || (out.state != stateReady && was.Message != is.Message)
 }
 
+// revisionTold is the revision that an event is about, and the one that it was built from: that of the source, or, for a deletion,
+// which needs no source, the one that was applied last.
+func (p *pass) revisionTold() (revision, origin string) {
+	switch {
+	case p.artifact != nil:
+		return p.artifact.Revision, p.originRevision()
+	case p.ks.DeletionTimestamp != nil:
+		return p.ks.Status.LastAppliedRevision, p.ks.Status.LastAppliedOriginRevision
+	}
+	return "", ""
+}
+
 // annotations of an event name the revision that it is about. The final one of a revision asks notification providers to
 // update the commit's status.
 func (p *pass) annotations(final bool) map[string]string {
 	prefix := v1.GroupVersion.Group + "/"
 	a := map[string]string{}
-	if rev := p.revision(); rev != "" {
-		a[prefix+eventv1.MetaRevisionKey] = rev
+	revision, origin := p.revisionTold()
+	if revision != "" {
+		a[prefix+eventv1.MetaRevisionKey] = revision
 	}
-	if p.artifact != nil && p.originRevision() != "" {
-		a[prefix+eventv1.MetaOriginRevisionKey] = p.originRevision()
+	if origin != "" {
+		a[prefix+eventv1.MetaOriginRevisionKey] = origin
 	}
 	if final {
 		a[prefix+eventv1.MetaCommitStatusKey] = eventv1.MetaCommitStatusUpdateValue

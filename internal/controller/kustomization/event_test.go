@@ -61,6 +61,8 @@ func TestEventsAreNews(t *testing.T) {
 	wantEvents(t, say(t, ks, ready, func(p *pass) { p.changed, p.artifact.Revision = true, "main@sha1:def" }), finished)
 	wantEvents(t, say(t, ks, failed, nil), "Warning BuildFailed: kustomize build failed")
 	wantEvents(t, say(t, ks, failed, nil))
+	asked := func(p *pass) { p.asked = true } // who asks gets an answer, be it the same
+	wantEvents(t, say(t, ks, failed, asked), "Warning BuildFailed: kustomize build failed")
 	other := failed
 	other.message = "kustomize build failed otherwise"
 	wantEvents(t, say(t, ks, other, nil), "Warning BuildFailed: kustomize build failed otherwise")
@@ -79,6 +81,7 @@ func TestWaitingIsToldOnce(t *testing.T) {
 	wantEvents(t, say(t, ks, outcomes["waiting"].out, tell))
 }
 
+// P137, P168: an event names the revision, and the one that it was built from.
 func TestEventAnnotations(t *testing.T) {
 	const prefix = "kustomize.toolkit.fluxcd.io/"
 	p := passOn(newKustomization())
@@ -92,6 +95,23 @@ func TestEventAnnotations(t *testing.T) {
 	}
 	p.artifact = nil
 	if diff := cmp.Diff(map[string]string{}, p.annotations(false)); diff != "" {
+		t.Error(diff)
+	}
+	// A deletion is about what was applied last.
+	p.ks.DeletionTimestamp = deletedAt(p.now)
+	p.ks.Status.LastAppliedRevision, p.ks.Status.LastAppliedOriginRevision = "main@sha1:old", "v1.2.2"
+	if diff := cmp.Diff(map[string]string{prefix + "revision": "main@sha1:old", prefix + "originRevision": "v1.2.2"}, p.annotations(false)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// P186, P232: the log of an apply names each object with what was done to it, or, with the gate, the objects by that.
+func TestChangeLog(t *testing.T) {
+	changes := []string{"Namespace/shop created", "ConfigMap/shop/a configured", "ConfigMap/shop/b created"}
+	if diff := cmp.Diff(any(map[string]string{"Namespace/shop": "created", "ConfigMap/shop/a": "configured", "ConfigMap/shop/b": "created"}), changeLog(changes, false)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(any(map[string][]string{"created": {"Namespace/shop", "ConfigMap/shop/b"}, "configured": {"ConfigMap/shop/a"}}), changeLog(changes, true)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -59,12 +59,16 @@ type Options struct {
 	ExternalArtifacts bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
+	// GroupChangeLog groups the objects in the log line of an apply by what was done to them (gate GroupChangeLog).
+	GroupChangeLog bool
 	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).
 	LenientSubstitution bool
 	// SubstituteWholeText treats dollars in the text of objects as Flux does, expressions or not.
 	SubstituteWholeText bool
 	// SOPSAgeSecret is a Secret of OwnNamespace whose age keys decrypt where spec.decryption names none.
 	SOPSAgeSecret string
+	// Shard selects the Kustomizations that this process looks after. Nil selects all.
+	Shard labels.Selector
 	// WatchConfigs selects the ConfigMaps and Secrets whose change queues the Kustomizations that refer to them. Nil watches none.
 	WatchConfigs labels.Selector
 	// Defaults of the policy hold where a Kustomization says nothing.

@@ -2,6 +2,7 @@ package kustomization
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -63,6 +64,8 @@ type pass struct {
 	independent bool
 	// noRollback says why a failed revision is not rolled back, and storeFault why one can't be stored.
 	noRollback, storeFault string
+	// stage is what the pass is at, in Flux's words. The condition Reconciling shows it when the pass fails there.
+	stage string
 	// healthText is what keeps the build from being healthy, in Flux's words.
 	healthText string
 }
@@ -112,6 +115,20 @@ func (p *pass) run(ctx context.Context) outcome {
 	}
 	return p.verdict()
 }
+
+// at says what the pass is at with a revision.
+func (p *pass) at(doing, revision string) string {
+	p.stage = fmt.Sprintf("%s for revision %s with a timeout of %s", doing, revision, p.timeout())
+	return p.stage
+}
+
+// The stages of a pass, as the condition Reconciling names them.
+const (
+	fetching  = "Fetching manifests"
+	building  = "Building manifests"
+	detecting = "Detecting drift"
+	checking  = "Running health checks"
+)
 
 // revision is the source revision of this pass.
 func (p *pass) revision() string {

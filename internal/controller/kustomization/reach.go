@@ -26,6 +26,7 @@ type Targets interface {
 
 // reach finds the cluster, and the rights, with which this pass works on objects. Before that a pass has no way to any.
 func (p *pass) reach(ctx context.Context) *outcome {
+	p.at(building, p.revision())
 	t, err := p.targetOf(ctx)
 	if err != nil {
 		return p.failed(meta.ReconciliationFailedReason, err)

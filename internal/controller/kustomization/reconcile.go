@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -64,6 +65,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read the Kustomization: %w", err)
+	}
+	if r.Shard != nil && !r.Shard.Matches(labels.Set(ks.Labels)) {
+		// It is another process's, and may have been this one's until its labels changed.
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	p := r.newPass(ks)
 	defer telemetry.ObserveReconcile(v1.KustomizationKind, ks.Namespace, ks.Name, p.now)
@@ -209,5 +215,9 @@ func (p *pass) interval() time.Duration {
 	if p.ks.Spec.Interval.Duration <= 0 {
 		return never
 	}
-	return jitter.JitteredIntervalDuration(p.ks.Spec.Interval.Duration)
+	interval := p.ks.Spec.Interval.Duration
+	if p.IntervalJitterPercentage > 0 {
+		interval = jitter.Percent(float64(p.IntervalJitterPercentage)/100, nil)(interval)
+	}
+	return interval
 }

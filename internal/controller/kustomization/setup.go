@@ -65,11 +65,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesRawSource(r.Trigger.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: max(1, o.Concurrent),
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				orDuration(o.MinRetryDelay, 750*time.Millisecond), orDuration(o.MaxRetryDelay, 15*time.Minute)),
+			RateLimiter:             backOff(o),
 		})
 	r.watchConfigs(c)
 	return c.Complete(r)
+}
+
+// backOff is the delay after errors outside the pipeline.
+func backOff(o Options) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+		orDuration(o.MinRetryDelay, 750*time.Millisecond), orDuration(o.MaxRetryDelay, 15*time.Minute))
 }
 
 func orDuration(d, otherwise time.Duration) time.Duration {

@@ -63,8 +63,9 @@ func (p *pass) verdict() outcome {
 		return p.backVerdict()
 	case p.rollout.Phase == v1.PhaseVerifying && p.judged():
 		return outcome{state: stateProgressing,
-			message: fmt.Sprintf("Running health checks for revision %s with a timeout of %s", rev, p.timeout())}
+			message: p.at(checking, rev)}
 	case p.rollout.Phase == v1.PhaseHeld && p.judged():
+		p.at(checking, rev)
 		return outcome{state: stateFailed, reason: fluxmeta.HealthCheckFailedReason, after: p.afterFailure(),
 			message: fmt.Sprintf("health check failed after %s: %s", p.verifiedFor(), p.healthText) + p.whatNext()}
 	case len(p.refusals) > 0:
@@ -208,7 +209,7 @@ func (p *pass) reportHealthy() {
 		conditions.Delete(p.ks, healthyCondition)
 	case p.rollout.Phase == v1.PhaseVerifying:
 		conditions.MarkUnknown(p.ks, healthyCondition, fluxmeta.ProgressingReason,
-			"Running health checks for revision %s with a timeout of %s", p.target(), p.timeout())
+			checking+" for revision %s with a timeout of %s", p.target(), p.timeout())
 	case p.rollout.Phase == v1.PhaseHeld:
 		conditions.MarkFalse(p.ks, healthyCondition, fluxmeta.HealthCheckFailedReason, "%s", bounded(p.healthText))
 	case p.rollout.Phase == v1.PhaseHealthy && (!p.saidHealthy() || p.changedByNewRevision()):
@@ -244,8 +245,11 @@ func (p *pass) rolloutBefore() v1.RolloutStatus {
 	return *p.before.Status.Rollout
 }
 
-// reconcilingMessage keeps the message of the step that the pass came to, as Flux does.
+// reconcilingMessage is the stage that the pass came to, as in Flux. One that waits before its first keeps the message that is there.
 func (p *pass) reconcilingMessage() string {
+	if p.stage != "" {
+		return p.stage
+	}
 	if c := conditions.Get(p.ks, fluxmeta.ReconcilingCondition); c != nil && c.Message != "" {
 		return c.Message
 	}

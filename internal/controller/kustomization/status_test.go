@@ -140,11 +140,24 @@ func TestConditionsOfOutcomes(t *testing.T) {
 	}
 }
 
-func TestAccessDeniedIsNotObserved(t *testing.T) {
-	ks := newKustomization()
-	passOn(ks).report(outcome{state: stateStalled, reason: fluxAccessDenied, message: "no"})
-	if ks.Status.ObservedGeneration != -1 {
-		t.Error("observed, though the same spec may be allowed after a restart")
+// P134: what stalls is not being reconciled any more, and is observed where only another spec helps: not where the same spec may be
+// allowed after a restart with other flags.
+func TestTerminalFailures(t *testing.T) {
+	for reason, want := range map[string]int64{
+		fluxmeta.InvalidCELExpressionReason: 2, fluxAccessDenied: -1, fluxmeta.FeatureGateDisabledReason: -1,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			ks := newKustomization()
+			p := passOn(ks)
+			p.markProgressing("Detecting drift")
+			p.report(outcome{state: stateStalled, reason: reason, message: "no"})
+			if ks.Status.ObservedGeneration != want {
+				t.Errorf("the observed generation is %d, want %d", ks.Status.ObservedGeneration, want)
+			}
+			if conditions.Has(ks, "Reconciling") || conditions.GetReason(ks, "Stalled") != reason || conditions.GetReason(ks, "Ready") != reason || !conditions.IsFalse(ks, "Ready") {
+				t.Errorf("%+v", ks.Status.Conditions)
+			}
+		})
 	}
 }
 
