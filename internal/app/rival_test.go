@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -96,7 +97,10 @@ func TestWriters(t *testing.T) {
 	}
 	const flux, own = `{"f:status":{"f:inventory":{}}}`, `{"f:status":{"f:inventory":{},"f:rollout":{}}}`
 	both := Options{Controllers: []string{ControllerSource, ControllerKustomization}, Namespace: "flux-system", WatchAllNamespaces: true}
-	told, source, narrow := both, both, both
+	told, source, narrow, shard := both, both, both, both
+	shard.ShardSelector, shard.Kustomization.Shard = "shard=a", labels.SelectorFromSet(labels.Set{"shard": "a"})
+	ours := written("gotk-kustomize-controller", "status", flux, 20*time.Second)
+	ours.Labels = map[string]string{"shard": "a"}
 	told.Takeover, source.Controllers, narrow.WatchAllNamespaces = true, []string{ControllerSource}, false
 	tests := map[string]struct {
 		options Options
@@ -115,6 +119,8 @@ func TestWriters(t *testing.T) {
 		"before it gave up":         {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("", 19*time.Second)}, ""},
 		"after another gave up":     {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("", 30*time.Second)}, "without a lease"},
 		"under holdfast's lease":    {both, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second), lease("holdfast-1", time.Second)}, ""},
+		"another shard":             {shard, []client.Object{written("gotk-kustomize-controller", "status", flux, 20*time.Second)}, ""},
+		"the same shard":            {shard, []client.Object{ours}, "Kustomization shop/web 20s ago"},
 		"nobody has written at all": {both, []client.Object{&v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}, ""},
 	}
 	for name, tt := range tests {
