@@ -72,6 +72,11 @@ func (m mentions) addTests(name string, source []byte) error {
 		}
 		m.add(numbers, mention{name: test, link: "../" + name})
 	}
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			m.add(numbersIn(strings.Join(inNames.FindStringSubmatch(f.Name.Name), " ")), mention{name: f.Name.Name, link: "../" + name})
+		}
+	}
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
 			note(comment.Pos(), numbersIn(comment.Text))
@@ -90,6 +95,9 @@ func (m mentions) addTests(name string, source []byte) error {
 
 // leading are the numbers at the start of a text. Elsewhere in one they may be anything, such as part of a key.
 var leading = regexp.MustCompile(`^(?:P\d{2,3}\b[ ,–-]*)+`)
+
+// inNames is the number in the name of a test.
+var inNames = regexp.MustCompile(`^Test(P\d{2,3})(?:\D|$)`)
 
 // testAt returns the name of the test that a position is in, or whose comment it is in; empty for none.
 func testAt(file *ast.File, at token.Pos) string {

@@ -35,7 +35,9 @@ func TestDoc(t *testing.T) {
 	}
 }
 
-func FuzzNothing(f *testing.F) {}
+func TestP12Name(t *testing.T) {}
+
+func TestOfP13(t *testing.T) {}
 `
 
 func TestAddTests(t *testing.T) {
@@ -43,7 +45,7 @@ func TestAddTests(t *testing.T) {
 	if err := found.addTests("a/x_test.go", []byte(source)); err != nil {
 		t.Fatal(err)
 	}
-	want := []int{1, 2, 3, 4, 6, 7, 8}
+	want := []int{1, 2, 3, 4, 6, 7, 8, 12}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 		t.Errorf("named are %v, want %v", got, want)
 	}
