@@ -127,6 +127,7 @@ func TestC49BinaryContent(t *testing.T) {
 	}
 }
 
+// P16: every algorithm, and a digest without one; an empty or wrong one is refused.
 func TestDigests(t *testing.T) {
 	content := archiveOf(t, file("a"))
 	a := offer(t, content)

@@ -1,17 +1,21 @@
 package execute_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
@@ -31,14 +35,18 @@ func build() []*unstructured.Unstructured {
 		obj("apps/v1", "Deployment/a/web"), obj("example.com/v1", "Thing/a/t"), obj("v1", "ServiceAccount/a/sa"),
 		obj("rbac.authorization.k8s.io/v1", "RoleBinding/a/rb"), obj("v1", "ConfigMap/a/cm"), obj("v1", "Namespace/a"),
 		obj("storage.k8s.io/v1", "StorageClass/fast"), obj("apiextensions.k8s.io/v1", "CustomResourceDefinition/things.example.com"),
-		obj("example.com/v1", "Early/a/e"),
+		obj("example.com/v1", "Early/a/e"), obj("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration/hook"),
+		obj("rbac.authorization.k8s.io/v1", "ClusterRole/cr"), obj("rbac.authorization.k8s.io/v1", "Role/a/r"),
+		obj("v1", "LimitRange/a/lr"), obj("v1", "Service/a/svc"),
 	}
 }
 
+// P77: what the rest needs comes first, and webhooks come last, whatever the order of the manifests.
 func TestApplyOrder(t *testing.T) {
 	e := &execute.Executor{CustomStageKinds: map[schema.GroupKind]struct{}{{Group: "example.com", Kind: "Early"}: {}}}
-	const want = "CustomResourceDefinition/things.example.com Namespace/a StorageClass/fast Early/a/e " +
-		"ServiceAccount/a/sa RoleBinding/a/rb ConfigMap/a/cm Deployment/a/web Thing/a/t"
+	const want = "CustomResourceDefinition/things.example.com Namespace/a ClusterRole/cr StorageClass/fast Early/a/e " +
+		"ServiceAccount/a/sa Role/a/r RoleBinding/a/rb ConfigMap/a/cm Service/a/svc LimitRange/a/lr Deployment/a/web Thing/a/t " +
+		"ValidatingWebhookConfiguration/hook"
 	objects := build()
 	if got := names(e.ApplyOrder(objects)); got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -49,7 +57,7 @@ func TestApplyOrder(t *testing.T) {
 	}
 }
 
-// A stage is dry-run as a whole before its first write, and every object is read once.
+// P75: a stage is dry-run as a whole before its first write, what does not differ is not written, and every object is read once.
 func TestApplyWritesAStageAfterItsDryRun(t *testing.T) {
 	unchanged, changed := obj("v1", "ConfigMap/a/same", of("1")), obj("v1", "ConfigMap/a/new", of("2"))
 	a := newAPI(unchanged, obj("v1", "ConfigMap/a/new", of("1")))
@@ -71,7 +79,7 @@ func TestApplyWritesAStageAfterItsDryRun(t *testing.T) {
 	}
 }
 
-// The next stage waits for the one before to be in force.
+// P77, P78: the next stage waits for the one before to be in force.
 func TestApplyWaitsForAStage(t *testing.T) {
 	crd := obj("apiextensions.k8s.io/v1", "CustomResourceDefinition/things.example.com")
 	a := newAPI()
@@ -169,6 +177,7 @@ func TestApplyTellsAPassingFault(t *testing.T) {
 	}
 }
 
+// P85: what can't be changed in place is recreated where that is asked for, and is an error where it is not.
 func TestRecreate(t *testing.T) {
 	const deleted, dryRuns = "delete %s uid=uid1 rv=1 Background", "dry-run %s"
 	forced := annotated("force", "enabled")
@@ -278,4 +287,52 @@ func TestRecreateNeedsALiveObject(t *testing.T) {
 		t.Error("no error")
 	}
 	wantCalls(t, a, "dry-run Job/a/j", "dry-run Job/a/j")
+}
+
+// P95: no more dry-runs at a time than that, however many objects there are, and no fewer.
+func TestApplyDryRunsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 3
+		var mu sync.Mutex
+		busy, seen := 0, 0
+		release := make(chan struct{})
+		a := newAPI()
+		e := a.executor()
+		e.Concurrency = most
+		e.Client = interceptor.NewClient(scopes{}, interceptor.Funcs{Get: a.get, Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if isDryRun(opts) {
+				mu.Lock()
+				busy++
+				seen = max(seen, busy)
+				mu.Unlock()
+				<-release
+				mu.Lock()
+				busy--
+				mu.Unlock()
+			}
+			return a.patch(ctx, c, obj, p, opts...)
+		}})
+		var objects []*unstructured.Unstructured
+		for i := range 4 * most {
+			objects = append(objects, obj("v1", fmt.Sprintf("ConfigMap/a/x%d", i)))
+		}
+		done := make(chan error)
+		go func() {
+			_, err := e.Apply(t.Context(), execute.ApplyRequest{Objects: objects})
+			done <- err
+		}()
+		for range objects {
+			synctest.Wait() // until whoever may ask has asked
+			release <- struct{}{}
+		}
+		if err := <-done; err != nil || seen != most {
+			t.Errorf("%d at a time, want %d: %v", seen, most, err)
+		}
+	})
+}
+
+func isDryRun(opts []client.PatchOption) bool {
+	var o client.PatchOptions
+	o.ApplyOptions(opts)
+	return len(o.DryRun) > 0
 }

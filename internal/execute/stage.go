@@ -24,7 +24,7 @@ type stage struct {
 // accessKinds are applied before what runs under them.
 var accessKinds = map[string]bool{
 	"ServiceAccount": true, "Role": true, "RoleBinding": true, "ClusterRoleBinding": true,
-	"ResourceQuota": true, "LimitRange": true,
+	"ResourceQuota": true,
 }
 
 // stages cuts the objects of a build into stages, each in apply order.

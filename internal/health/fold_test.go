@@ -18,6 +18,7 @@ func checked(name string, status health.Status) health.Checked {
 	}
 }
 
+// P116: one failed object is the verdict, unless the others are to be waited for.
 func TestFold(t *testing.T) {
 	good, busy, bad := checked("good", health.Current), checked("busy", health.InProgress), checked("bad", health.Failed)
 	gone, zero := checked("gone", health.NotFound), checked("zero", "")

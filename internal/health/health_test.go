@@ -33,7 +33,8 @@ func parse(t testing.TB, doc string) *unstructured.Unstructured {
 	return u
 }
 
-// TestKinds judges every object in testdata. The first line of a file holds the state it has to be in.
+// TestKinds judges every object in testdata. The first line of a file holds the state it has to be in. P113: built-in kinds and
+// custom resources; P114: Jobs.
 func TestKinds(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -123,6 +124,7 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
+// P115: a Job that its time to live removed is as good as complete.
 func TestAbsent(t *testing.T) {
 	for doc, want := range map[string]health.Status{
 		"{apiVersion: batch/v1, kind: Job, spec: {ttlSecondsAfterFinished: 0}}": health.Current,

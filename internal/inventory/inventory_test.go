@@ -59,6 +59,7 @@ func TestDecodeAndEncode(t *testing.T) {
 	}
 }
 
+// P98: stale is what was there and is not wanted any more; another version of the same is not.
 func TestRecord(t *testing.T) {
 	a, b, c := entry("a", "v1"), entry("b", "v1"), entry("c", "v1")
 	newer := entry("a", "v2")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
-// What was seen of the object itself.
+// What was seen of the object itself. P101: who owns it, and what its metadata says; P102: what is gone counts as deleted.
 func TestObjectGuards(t *testing.T) {
 	const x, crd = "ConfigMap/a/x", "CustomResourceDefinition.apiextensions.k8s.io/databases.example.com"
 	seen := func(change func(*plan.Observation)) plan.Stale {

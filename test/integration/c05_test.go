@@ -16,7 +16,7 @@ import (
 )
 
 // TestC05: an admission rule refuses the deletion. The object used to drop out of the inventory, an orphan for ever; here
-// it stays, the others go, the message is the rule's, and it goes when the rule does, without a commit.
+// it stays, the others go, the message is the rule's, and it goes when the rule does, without a commit (P103).
 func TestC05(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestC18: with force, a typo deleted the live object and the new one was refused; volumes were lost the same way. Only
-// what can't be changed in place, and would be accepted anew, is recreated.
+// what can't be changed in place, and would be accepted anew, is recreated (P85).
 func TestC18(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -35,7 +35,7 @@ func TestC31(t *testing.T) {
 		}
 		return fmt.Errorf("the culprits are %v", ks.Status.Rollout.Culprits)
 	})
-	// Without apiVersion apps/v1 is meant.
+	// P09: without apiVersion apps/v1 is meant.
 	s.change("web", check("", "Deployment", s.namespace))
 	s.awaitReady("web", r1)
 

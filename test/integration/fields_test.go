@@ -92,7 +92,7 @@ func TestRetryInterval(t *testing.T) {
 	s.awaitReady("app", r1)
 }
 
-// spec.timeout has a floor of 30 seconds, and what ran into it becomes Ready all the same when it recovers. (A timeout
+// P112: spec.timeout has a floor of 30 seconds, and what ran into it becomes Ready all the same when it recovers. (A timeout
 // that passes is in C01.)
 func TestTimeoutFloorAndRecovery(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestSuspendAndResume(t *testing.T) {
 	eventuallyGone(t, within, s.cm("a"))
 }
 
-// spec.dependsOn, P126: not before the dependency is ready, and at the same revision of a common source.
+// spec.dependsOn: not before the dependency is ready, and at the same revision of a common source. P125: Flux's words.
 func TestDependsOn(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -193,7 +193,7 @@ func TestImpersonation(t *testing.T) {
 
 	s.grant("tenant", s.namespace, "*")
 	eventuallyGone(t, within, s.cm("a"))
-	w.check(t)
+	w.check(t) // P123: nor was the health of what spec.wait waits for read otherwise
 }
 
 // TestImpersonationOfAnother, P158: an account works only where its rights are, and another account's success is not its own.

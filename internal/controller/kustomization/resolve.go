@@ -29,7 +29,7 @@ func (p *pass) resolve(ctx context.Context) *outcome {
 			"the cluster does not serve %s of %s: install its CRD and the controller that looks after it, or correct spec.sourceRef.kind; "+
 				"nothing is pruned meanwhile", p.ks.Spec.SourceRef.Kind, sourcev1.GroupVersion), p.RequeueDependency)
 	case err != nil:
-		return p.waitingErr(fmt.Errorf("unable to get source '%s': %w", p.sourceName(), err))
+		return p.waitingErr(fmt.Errorf("unable to get source '%s/%s': %w", p.sourceNamespace(), p.ks.Spec.SourceRef.Name, err))
 	}
 	p.artifact = source.GetArtifact()
 	if p.artifact == nil {
