@@ -34,6 +34,10 @@ func Withheld(err error, obj runtime.Object) error {
 		if missingRight.MatchString(status.Message) || noPlace.MatchString(status.Message) {
 			return err
 		}
+	case metav1.StatusReasonInvalid:
+		if unchangeable.MatchString(status.Message) {
+			return err
+		}
 	default:
 		// The text may quote what was sent.
 	}
@@ -48,6 +52,9 @@ var missingRight = regexp.MustCompile(`^secrets[^:]* is forbidden: User "[^"]*" 
 // noPlace is what it says of a quota that is used up, and of a namespace that is going.
 var noPlace = regexp.MustCompile(`^secrets "[^"]*" is forbidden: (exceeded quota: [\w.-]+(, (requested|used|limited): [\w./=,-]+)*|` +
 	`unable to create new content in namespace [\w-]+ because it is being terminated)$`)
+
+// unchangeable is what it says of a Secret that may not be changed, when it says nothing else.
+var unchangeable = regexp.MustCompile("^Secret \"[^\"]*\" is invalid: \\[?((, )?(data|immutable): Forbidden: field is immutable when `immutable` is set)+\\]?$")
 
 // typeFault is what it says of a field that is not of its type, up to the value.
 var typeFault = regexp.MustCompile(`(\.[^\s:]+): (expected \w+|field not declared in schema)`)

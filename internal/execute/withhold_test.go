@@ -33,6 +33,13 @@ func TestValuesOfSecretsAreWithheld(t *testing.T) {
 			[]string{"Secret/a/s", "exceeded quota: none", "limited: secrets=0"}},
 		"like a quota": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s",
 			errors.New("exceeded quota: none, requested: secrets=1 for hunter2")), []string{"Secret/a/s", "Forbidden"}},
+		"immutable": {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
+			field.Forbidden(field.NewPath("immutable"), "field is immutable when `immutable` is set"),
+			field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")}),
+			[]string{"Secret/a/s", "Invalid", "immutable: Forbidden: ", "data: Forbidden: field is immutable when `immutable` is set"}},
+		"immutable, and more": {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
+			field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"), field.Forbidden(field.NewPath("data"), value)}),
+			[]string{"Secret/a/s", "Invalid", "because of data"}},
 		"no status": {errors.New("can't encode hunter2"), []string{"Secret/a/s"}},
 	}
 	for name, tt := range tests {
