@@ -37,6 +37,40 @@ func TestAWSCredentials(t *testing.T) {
 	}
 }
 
+// P67: without static credentials AWS is asked as the process, by the identity that it has; static ones win; the region is that
+// of the key in either case.
+func TestAWSIdentity(t *testing.T) {
+	var signed []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		signed = append(signed, r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		_ = json.NewEncoder(w).Encode(map[string]any{"Plaintext": "ZGF0YSBrZXk="})
+	}))
+	defer server.Close()
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_ACCESS_KEY_ID", "process")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret of the process")
+	static, err := parseAWS([]byte("aws_access_key_id: static\naws_secret_access_key: key\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &keyservice.DecryptRequest{Ciphertext: []byte("Y2lwaGVydGV4dA=="), Key: &keyservice.Key{KeyType: &keyservice.Key_KmsKey{
+		KmsKey: &keyservice.KmsKey{Arn: "arn:aws:kms:eu-west-2:123456789012:key/00000000-0000-0000-0000-000000000000"}}}}
+	for want, keys := range map[string]*Keys{"process": {}, "static": {aws: static}} {
+		signed = nil
+		asked := &service{ctx: t.Context(), keys: keys}
+		got, err := asked.Decrypt(t.Context(), request)
+		if err != nil || string(got.GetPlaintext()) != "data key" {
+			t.Errorf("P67 %s: %q, %v, %s", want, got.GetPlaintext(), err, asked.problem())
+		}
+		if len(signed) != 1 || !strings.Contains(signed[0], "Credential="+want+"/") || !strings.Contains(signed[0], "/eu-west-2/kms/") {
+			t.Errorf("P67 %s: signed %q", want, signed)
+		}
+	}
+}
+
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
