@@ -91,7 +91,7 @@ func TestBackOff(t *testing.T) {
 			}
 		})
 	}
-	for kind, want := range map[string]string{"GitRepository": "unable to get source 'GitRepository/flux-system/app': ", "status": "write status: "} {
+	for kind, want := range map[string]string{"GitRepository": "unable to get source 'flux-system/app': ", "status": "write status: "} {
 		t.Run(kind, func(t *testing.T) {
 			p, s := passAgainst(newKustomization())
 			s.faults[kind] = errors.New("no answer")
