@@ -30,6 +30,12 @@ func TestExitCodesOfQuestions(t *testing.T) {
 		"confirm, forbidden":      {answer: http.StatusForbidden, args: []string{"confirm", "a", "--plan"}, code: 69, says: "get and list on kustomizations"},
 		"confirm, neither":        {answer: http.StatusNotFound, args: []string{"confirm", "a"}, code: 64, says: "--plan to see"},
 		"confirm, both":           {answer: http.StatusNotFound, args: []string{"confirm", "a", "--plan", "--expect=1"}, code: 64, says: "--plan to see"},
+		"takeover, forbidden":     {answer: http.StatusForbidden, args: []string{"takeover", "--check"}, code: 69, says: "the right is missing"},
+		"takeover, no check":      {answer: http.StatusNotFound, args: []string{"takeover"}, code: 64, says: "give --check"},
+		"takeover, unknown form":  {answer: http.StatusNotFound, args: []string{"takeover", "--check", "-o", "xml"}, code: 64, says: "-o takes"},
+		"handback, forbidden":     {answer: http.StatusForbidden, args: []string{"handback", "--check", "-A"}, code: 69, says: "get and list on kustomizations"},
+		"handback, no check":      {answer: http.StatusNotFound, args: []string{"handback"}, code: 64, says: "give --check"},
+		"handback, a name":        {answer: http.StatusNotFound, args: []string{"handback", "--check", "shop"}, code: 64, says: "unknown command"},
 		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
 		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
 	}

@@ -30,6 +30,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast confirm       shows a deletion that waits for a person, and allows it
   holdfast history       lists what was rolled out and how it ended; holdfast diff compares
   holdfast rollback      brings a healthy revision back; holdfast release and retry end that
+  holdfast takeover      says what happens when holdfast takes over from Flux; holdfast handback about the way back
   holdfast release       leaves what was kept while pruning was off on the cluster for good
 
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
@@ -80,6 +81,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newConfirmCommand(g),
 		newDiffCommand(g),
+		newHandbackCommand(g),
 		newHistoryCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
@@ -89,6 +91,7 @@ func newRootCommand() *cobra.Command {
 		newRollbackCommand(g),
 		newRunCommand(g),
 		newStatusCommand(g),
+		newTakeoverCommand(g),
 		newVersionCommand(),
 		newWhyCommand(g),
 	)

@@ -14,8 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-gitops/holdfast/internal/rival"
 )
 
 // ownIdentity begins the name under which holdfast holds a lease, so that it does not take its own kind for a rival.
@@ -29,8 +32,8 @@ var rivalLeases = map[string]string{
 
 const leaseSuffix = "-leader-election"
 
-// rivals are the controllers of Flux that do what this process does.
-func (o Options) rivals() []string {
+// Rivals are the controllers of Flux that do the work of the options' controllers.
+func (o Options) Rivals() []string {
 	var names []string
 	for _, controller := range o.Controllers {
 		if lease, ok := rivalLeases[controller]; ok {
@@ -40,34 +43,64 @@ func (o Options) rivals() []string {
 	return names
 }
 
-// checkRivals refuses to start beside a living controller with the same work: the two would undo each other's. One that holds no
-// lease is seen by what it wrote lately.
+// checkRivals refuses to start beside a living controller with the same work: the two would undo each other's.
 func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.Time) error {
 	if o.Takeover {
 		return nil
 	}
-	leases, err := leasesOf(ctx, reader, o)
+	alive, err := FindRivals(ctx, reader, o, now)
 	if err != nil {
 		return unavailableErrorf("find out whether another controller does this work: %w; "+
-			"allow the controller to list leases, or start it with --takeover if there is none", err)
+			"allow the controller to list leases and kustomizations, or start it with --takeover if there is none", err)
 	}
+	if len(alive) == 0 {
+		return nil
+	}
+	first := alive[0]
+	if first.Lease != "" {
+		return unavailableErrorf("%s; stop it first, such as with `%s`, leave its work to it with --controllers, "+
+			"or start with --takeover if it looks after other objects", first.Text(now), first.StopCommand())
+	}
+	return unavailableErrorf("%s; stop it first, such as with `%s`. If it was stopped since, start again in %s, or with --takeover",
+		first.Text(now), first.StopCommand(), first.Seen.Add(recentWrite).Sub(now).Round(time.Second))
+}
+
+// FindRivals looks for living controllers with the work of the options' controllers. One that holds no lease is seen by what it
+// wrote lately.
+func FindRivals(ctx context.Context, reader client.Reader, o Options, now time.Time) ([]rival.Alive, error) {
+	leases, err := leasesOf(ctx, reader, o)
+	if err != nil {
+		return nil, err
+	}
+	var alive []rival.Alive
 	for _, controller := range o.Controllers {
 		for _, lease := range leases {
-			if !o.isRivalLease(rivalLeases[controller], lease.Name) || !isHeldByAnother(&lease, now) {
-				continue
+			if o.isRivalLease(rivalLeases[controller], lease.Name) && isHeldByAnother(&lease, now) {
+				alive = append(alive, rival.Alive{
+					Controller: strings.TrimSuffix(rivalLeases[controller], leaseSuffix), Namespace: lease.Namespace,
+					Lease: lease.Namespace + "/" + lease.Name, Holder: *lease.Spec.HolderIdentity, Seen: lease.Spec.RenewTime.Time,
+				})
 			}
-			rival := strings.TrimSuffix(rivalLeases[controller], leaseSuffix)
-			return unavailableErrorf("%s is at work: %s holds the lease %s/%s and renewed it %s ago; "+
-				"stop it first, such as with `kubectl scale deployment %s -n %s --replicas=0`, leave its work to it with --controllers, "+
-				"or start with --takeover if it looks after other objects",
-				rival, *lease.Spec.HolderIdentity, lease.Namespace, lease.Name,
-				now.Sub(lease.Spec.RenewTime.Time).Round(time.Second), rival, lease.Namespace)
 		}
 	}
-	if o.runs(ControllerKustomization) {
-		return checkWriters(ctx, reader, o, leases, now)
+	if len(alive) > 0 || !o.runs(ControllerKustomization) {
+		return alive, nil
 	}
-	return nil
+	return findWriter(ctx, reader, o, leases, now)
+}
+
+// FindOwn returns who of holdfast's kind leads in a namespace, or in any when it is empty, as namespace/holder of the lease.
+func FindOwn(ctx context.Context, reader client.Reader, namespace string, now time.Time) ([]string, error) {
+	o := Options{Namespace: namespace, WatchAllNamespaces: namespace == ""}
+	leases, err := leasesOf(ctx, reader, o)
+	var own []string
+	for _, lease := range leases {
+		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		if o.isRivalLease(leaseName, lease.Name) && strings.HasPrefix(holder, ownIdentity) && now.Before(validUntil(&lease)) {
+			own = append(own, lease.Namespace+"/"+holder)
+		}
+	}
+	return own, err
 }
 
 // isRivalLease tells whether the holder of a lease looks after objects that this process does too: all objects, or some by

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/rival"
 )
 
 // recentWrite is how long after a write of its status a Kustomization counts as looked after by who wrote it.
@@ -19,9 +20,9 @@ const recentWrite = 2 * time.Minute
 // statusManagers are the names under which kustomize-controller writes the status of Kustomizations.
 var statusManagers = []string{v1.StatusManager, v1.ApplyManager}
 
-// checkWriters refuses to start beside a controller that holds no lease, and wrote the status of a Kustomization a moment ago. What
-// was written while a lease was held is explained by it: who gave it up has ended.
-func checkWriters(ctx context.Context, reader client.Reader, o Options, leases []coordinationv1.Lease, now time.Time) error {
+// findWriter looks for a controller that holds no lease, and wrote the status of a Kustomization a moment ago. What was written
+// while a lease was held is explained by it: who gave it up has ended.
+func findWriter(ctx context.Context, reader client.Reader, o Options, leases []coordinationv1.Lease, now time.Time) ([]rival.Alive, error) {
 	since := now.Add(-recentWrite)
 	for _, lease := range leases {
 		if !o.isRivalLease(leaseName, lease.Name) {
@@ -41,19 +42,14 @@ func checkWriters(ctx context.Context, reader client.Reader, o Options, leases [
 		ours = append(ours, client.MatchingLabelsSelector{Selector: o.Kustomization.Shard})
 	}
 	if err := reader.List(ctx, list, ours...); err != nil {
-		return unavailableErrorf("find out whether another controller writes to Kustomizations: %w; "+
-			"allow the controller to list them, or start it with --takeover if there is none", err)
+		return nil, err
 	}
 	for _, ks := range list.Items {
-		at := writtenAt(ks.ManagedFields)
-		if !at.After(since) {
-			continue
+		if at := writtenAt(ks.ManagedFields); at.After(since) {
+			return []rival.Alive{{Controller: rival.KustomizeController, Wrote: ks.Namespace + "/" + ks.Name, Seen: at}}, nil
 		}
-		return unavailableErrorf("kustomize-controller is at work, without a lease: it wrote the status of Kustomization %s/%s %s ago; "+
-			"stop it first, such as with `kubectl scale deployment kustomize-controller -n flux-system --replicas=0`. If it was stopped since, start "+
-			"again in %s, or with --takeover", ks.Namespace, ks.Name, now.Sub(at).Round(time.Second), at.Add(recentWrite).Sub(now).Round(time.Second))
 	}
-	return nil
+	return nil, nil
 }
 
 // writtenAt is when kustomize-controller wrote a status; zero if it did not, or if holdfast has written it: that uses the same

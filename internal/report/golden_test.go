@@ -13,6 +13,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/report"
+	"github.com/holdfast-gitops/holdfast/internal/rival"
 )
 
 // update rewrites the golden files: go test ./internal/report -update, then review the diff.
@@ -50,6 +51,13 @@ func TestText(t *testing.T) {
 		"why_paused":          {answer: whyKustomization(all, "paused")},
 		"why_refused":         {answer: whyKustomization(all, "refused")},
 		"why_healthy_keeping": {answer: whyKustomization(all, "infra")},
+		"takeover":            {answer: report.TakeoverOf(leftByFlux(), now)},
+		"takeover_ready": {answer: report.TakeoverOf(report.TakeoverFacts{Kustomizations: leftByFlux().Kustomizations[2:], Definition: report.DefinitionOwn,
+			Missing: []string{"the right to list deployments in all namespaces is missing: whether Flux is installed is not known"}}, now)},
+		"handback": {answer: report.HandbackOf(report.HandbackFacts{Kustomizations: []v1.Kustomization{keeping(v1.RetainedInUse)}, Revisions: 2})},
+		"handback_ready": {answer: report.HandbackOf(report.HandbackFacts{Kustomizations: []v1.Kustomization{keeping("")}, Definition: report.DefinitionOwn,
+			Own: []string{"flux-system/holdfast-7f_1"}, Workloads: []report.Workload{{Controller: rival.KustomizeController, Stopped: true,
+				ID: object.ID{Group: "apps", Kind: "Deployment", Namespace: "flux-system", Name: "kustomize-controller"}}}})},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,10 @@
 package rival
 
 import (
+	"encoding/json"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -82,6 +84,23 @@ func IsStopped(obj *unstructured.Unstructured) bool {
 		return n == 0
 	case float64:
 		return n == 0
+	}
+	return false
+}
+
+// Sets tells whether a field manager applied a field of a workload's spec.
+func Sets(fields []metav1.ManagedFieldsEntry, manager, field string) bool {
+	for _, entry := range fields {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var set map[string]any
+		if err := json.Unmarshal(entry.FieldsV1.Raw, &set); err != nil {
+			continue
+		}
+		if _, found, _ := unstructured.NestedFieldNoCopy(set, "f:spec", "f:"+field); found {
+			return true
+		}
 	}
 	return false
 }

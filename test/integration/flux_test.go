@@ -32,6 +32,7 @@ import (
 type fluxCluster struct {
 	*scenario
 	tree     string
+	server   *sourceController
 	artifact *fluxmeta.Artifact
 }
 
@@ -51,10 +52,17 @@ func newFluxCluster(t *testing.T, files func(namespace string) map[string]string
 		}
 	}
 	create(t, newSource(s.namespace, "GitRepository"))
-	f.artifact = newSourceController(t).store("/a.tar.gz", "main@sha1:1f0c9d2", tree)
+	f.server = newSourceController(t)
+	f.publish("main@sha1:1f0c9d2", tree)
+	return f
+}
+
+// publish offers a revision, as source-controller does.
+func (f *fluxCluster) publish(revision string, files map[string]string) {
+	f.t.Helper()
+	f.artifact = f.server.store("/"+revision+".tar.gz", revision, files)
 	f.offer("GitRepository", f.artifact)
 	f.fetched()
-	return f
 }
 
 // fetched says that the source is ready, as source-controller does.

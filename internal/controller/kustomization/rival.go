@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/rival"
 )
 
@@ -24,7 +25,7 @@ func (p *pass) withholdRivals(context.Context) *outcome {
 		if p.reached.Remote {
 			break
 		}
-		if reason := rival.Reason(obj, p.Rivals); reason != "" {
+		if reason := rival.Reason(obj, p.Rivals); reason != "" && !observe.IsSkipped(obj) { // else the repository says so itself
 			p.rivals[object.IDOf(obj)] = struct{}{}
 			told = append(told, fmt.Sprintf("%s (%s)", object.IDOf(obj), reason))
 		}
