@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -61,7 +62,8 @@ func (p *pass) buildWanted(ctx context.Context) *outcome {
 func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) {
 	dir, err := os.MkdirTemp("", "kustomization-")
 	if err != nil {
-		return nil, p.failed("DirectoryCreationFailed", fmt.Errorf("create a temporary directory for the artifact: %w", err))
+		return nil, p.failed("DirectoryCreationFailed", fmt.Errorf("create a temporary directory for the artifact: %w; "+
+			"the controller needs one that it can write to, which the environment variable TMPDIR names", withoutPath(err)))
 	}
 	defer os.RemoveAll(dir) // what is left of it when that fails lies in the temporary directory
 	root := filepath.Join(dir, "artifact")
@@ -97,6 +99,15 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	}
 	execute.SetOwnerLabels(result.Objects, client.ObjectKeyFromObject(p.ks))
 	return &result, nil
+}
+
+// withoutPath is a fault of the file system without the directories of the controller's machine, which are no tenant's business.
+func withoutPath(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // The back-off of a download that failed for reasons that may pass. It is short, since a new revision waits behind it.

@@ -2,6 +2,7 @@ package kustomization
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +151,19 @@ func TestReadinessOfADependency(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// P135: without a directory for temporary files a pass fails with the reason for it, and does not tell where that was.
+func TestDirectoryCreationFailed(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("TMPDIR", missing)
+	p := passOn(newKustomization())
+	result, out := p.render(t.Context(), inputs{})
+	if result != nil || out == nil || out.reason != "DirectoryCreationFailed" || out.state != stateFailed {
+		t.Fatalf("%+v, %+v", result, out)
+	}
+	if strings.Contains(out.message, missing) || !strings.Contains(out.message, "no such file or directory") {
+		t.Errorf("the message is %q", out.message)
 	}
 }
