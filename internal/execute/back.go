@@ -34,7 +34,7 @@ var onlyForward = map[string]string{
 // withoutForwardOnly returns the objects of a stage that can go back, and notes the others with the reason. Those are what runs
 // once, what holds data, and what the API server refuses to change: an immutable field is no reason to bring back nothing.
 func (e *Executor) withoutForwardOnly(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, result *ApplyResult) []*unstructured.Unstructured {
-	manager := e.manager(live, nil)
+	manager := e.manager(live, nil, nil)
 	var able []*unstructured.Unstructured
 	for _, obj := range objects {
 		id := object.IDOf(obj)

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
@@ -72,6 +73,8 @@ type ApplyResult struct {
 	LeftAsIs []Left
 	// TakenOver are the objects whose owner labels named another Kustomization when they were read.
 	TakenOver []object.ID
+	// Jobs are the UIDs of the Jobs that were made of the manifests in the request, now or by an earlier apply.
+	Jobs map[object.ID]types.UID
 }
 
 // Done tells whether every object was applied.
@@ -108,11 +111,12 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 		}
 		ready = append(ready, obj.DeepCopy())
 	}
-	manager := e.manager(live, f)
 	if req.Back {
 		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
 	}
-	changes, err := manager.ApplyAll(ctx, ready, e.applyOptions(req))
+	jobs := &madeJobs{}
+	changes, err := e.manager(live, f, jobs).ApplyAll(ctx, ready, e.applyOptions(req))
+	result.noteJobs(jobs, changes, live)
 	if f.err != nil {
 		return f.err
 	}
@@ -201,8 +205,8 @@ func noKind(obj *unstructured.Unstructured) error {
 }
 
 // manager applies with what was read, so that its own reads can't fail unnoticed.
-func (e *Executor) manager(live liveObjects, f *fence) *ssa.ResourceManager {
-	m := ssa.NewResourceManager(&primedClient{Client: e.Client, live: live, fence: f}, nil, ssa.Owner{
+func (e *Executor) manager(live liveObjects, f *fence, jobs *madeJobs) *ssa.ResourceManager {
+	m := ssa.NewResourceManager(&primedClient{Client: e.Client, live: live, fence: f, jobs: jobs}, nil, ssa.Owner{
 		Field: v1.ApplyManager,
 		Group: v1.GroupVersion.Group,
 	})
@@ -224,7 +228,7 @@ func (e *Executor) applyOptions(req ApplyRequest) ssa.ApplyOptions {
 // explain turns the first error of a stage into all of them: a person who fixes a revision wants to know everything
 // that is wrong with it. Objects that may be recreated are, if their fault is that they can't be changed in place.
 func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
-	manager := e.manager(live, nil)
+	manager := e.manager(live, nil, nil)
 	var failures []error
 	recreated, nowhere := false, homeless{}
 	for _, obj := range objects {
@@ -276,6 +280,7 @@ type primedClient struct {
 	client.Client
 	live  liveObjects
 	fence *fence
+	jobs  *madeJobs
 }
 
 // Get returns the object as it was read, or NotFound if it was not there.

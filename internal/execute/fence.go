@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,5 +50,9 @@ func (c *primedClient) Patch(ctx context.Context, obj client.Object, patch clien
 			return err
 		}
 	}
-	return Withheld(c.Client.Patch(ctx, obj, patch, opts...), obj)
+	err := c.Client.Patch(ctx, obj, patch, opts...)
+	if err == nil && len(options.DryRun) == 0 && patch.Type() == types.ApplyPatchType {
+		c.jobs.note(obj)
+	}
+	return Withheld(err, obj)
 }

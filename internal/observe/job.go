@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -9,45 +10,69 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
-// jobCompleted is the reason of the event by which Kubernetes' own Job controller says that a Job is complete.
-const jobCompleted = "Completed"
+// jobController is who speaks for Kubernetes about Jobs in events, and jobCompleted the reason by which it says that one is complete.
+const (
+	jobController = "job-controller"
+	jobCompleted  = "Completed"
+)
 
-// Job tells whether a Job is there, and when it was complete. One that is gone was complete if Kubernetes said so in an event since
-// the given time: with a short time to live nobody gets to see the Job itself.
-func (o *Observer) Job(ctx context.Context, id object.ID, since time.Time) (seen plan.Presence, completed time.Time) {
-	job := &batchv1.Job{}
-	err := o.Reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, job)
-	switch {
-	case IsAbsent(err):
-		return plan.Absent, o.saidCompleted(ctx, id, since)
-	case err != nil:
-		return plan.Unknown, time.Time{} // it is looked at again
+// jobFailures are the reasons by which it says that a Job failed for good.
+var jobFailures = []string{batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded, batchv1.JobReasonPodFailurePolicy,
+	batchv1.JobReasonMaxFailedIndexesExceeded, batchv1.JobReasonFailedIndexes}
+
+// Run tells of a Job whether it is there, and how it ended. Of one that is gone Kubernetes may have said so in an event: with a short
+// time to live nobody gets to see the Job itself. Another Job of that name, and what is said of it, tells nothing.
+func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
+	if run.UID == "" {
+		return run
 	}
+	job := &batchv1.Job{}
+	err := o.Reader.Get(ctx, client.ObjectKey{Namespace: run.ID.Namespace, Name: run.ID.Name}, job)
+	switch {
+	case IsAbsent(err), err == nil && job.UID != run.UID:
+		run.Seen = plan.Absent
+		return o.said(ctx, run)
+	case err != nil:
+		return run // it is looked at again
+	}
+	run.Seen = plan.Present
 	for _, c := range job.Status.Conditions {
-		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue && job.DeletionTimestamp == nil {
-			completed = c.LastTransitionTime.Time
+		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
+			run.Completed = c.LastTransitionTime.Time
 		}
 	}
-	return plan.Present, completed
+	if job.DeletionTimestamp != nil {
+		run.Deleted = job.DeletionTimestamp.Time
+	}
+	return run
 }
 
-// saidCompleted is the time of the last event that says so; zero when there is none, or none can be read.
-func (o *Observer) saidCompleted(ctx context.Context, id object.ID, since time.Time) time.Time {
+// said adds what Kubernetes said of the end of a Job; nothing when that is not known, or can't be read.
+func (o *Observer) said(ctx context.Context, run plan.Run) plan.Run {
 	list := &corev1.EventList{}
-	about := fields.Set{"involvedObject.kind": id.Kind, "involvedObject.name": id.Name, "reason": jobCompleted}
-	err := o.Reader.List(ctx, list, client.InNamespace(id.Namespace), client.MatchingFieldsSelector{Selector: about.AsSelector()})
-	if err != nil {
-		return time.Time{} // then nobody saw it
+	about := fields.Set{"involvedObject.uid": string(run.UID)}
+	if err := o.Reader.List(ctx, list, client.InNamespace(run.ID.Namespace), client.MatchingFieldsSelector{Selector: about.AsSelector()}); err != nil {
+		return run // then nobody saw it
 	}
-	var last time.Time
 	for _, e := range list.Items {
-		if at := e.LastTimestamp.Time; e.Source.Component == "job-controller" && !at.Before(since) && at.After(last) {
-			last = at
+		switch {
+		case e.InvolvedObject.UID != run.UID || e.Source.Component != jobController:
+		case e.Reason == jobCompleted:
+			run.Completed = eventTime(e)
+		case e.Type == corev1.EventTypeWarning && slices.Contains(jobFailures, e.Reason):
+			run.Failed = e.Reason + ": " + e.Message
 		}
 	}
-	return last
+	return run
+}
+
+// eventTime is when an event happened last.
+func eventTime(e corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.CreationTimestamp.Time
+	}
+	return e.LastTimestamp.Time
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -16,10 +17,17 @@ type Run struct {
 	ID object.ID
 	// Digest of its manifest.
 	Digest string
+	// UID of the Job that was made of that manifest. What is known of the run is known of this Job; empty, and nothing is known,
+	// when this process did not apply it.
+	UID types.UID
 	// Seen tells whether it is there; unknown when it could not be read.
 	Seen Presence
 	// Completed is when it was complete; zero when nobody saw that.
 	Completed time.Time
+	// Deleted is when its deletion was asked for, while it is there still.
+	Deleted time.Time
+	// Failed is what Kubernetes said of its failure once it was gone; empty when nothing was said.
+	Failed string
 	// TTL is how long it stays after that.
 	TTL time.Duration
 }
@@ -32,16 +40,15 @@ const (
 )
 
 // Runs returns what is remembered of the Jobs after a look at those of the build. One that is seen to be complete has run. One that
-// is there and is not complete runs anew, so that what was remembered of it is void, and so is what is remembered of a Job that
-// is not in the build, or that was gone before its time.
+// is there and is not complete, or is deleted before its time, runs anew, so that what was remembered of it is void, and so is what is
+// remembered of a Job that is not in the build, or that was gone before its time.
 func Runs(was []v1.CompletedJob, jobs []Run, now time.Time) []v1.CompletedJob {
 	var out []v1.CompletedJob
 	for _, job := range jobs {
 		remembered := find(was, job)
 		switch {
-		case !job.Completed.IsZero():
-			expires := metav1.NewTime(job.Completed.Add(job.TTL).Truncate(time.Second))
-			out = append(out, v1.CompletedJob{ID: job.ID.Inventory(), Digest: job.Digest, Expires: expires})
+		case !job.Completed.IsZero() && !job.deletedByHand():
+			out = append(out, job.completed())
 		case remembered == nil, job.Seen == Present, job.Seen == Absent && !isExpired(*remembered, now):
 		default:
 			out = append(out, *remembered)
@@ -55,6 +62,25 @@ func Runs(was []v1.CompletedJob, jobs []Run, now time.Time) []v1.CompletedJob {
 	})
 	return out[:min(len(out), maxRuns)]
 }
+
+// IsOpen tells whether nobody knows how a Job ended that was applied and was not seen now: it is gone, or could not be read.
+func (r Run) IsOpen() bool {
+	return r.UID != "" && r.Seen != Present && r.Completed.IsZero() && r.Failed == ""
+}
+
+// completed is what is remembered of a Job that is complete.
+func (r Run) completed() v1.CompletedJob {
+	expires := metav1.NewTime(r.Completed.Add(r.TTL).Truncate(time.Second))
+	return v1.CompletedJob{ID: r.ID.Inventory(), Digest: r.Digest, Expires: expires}
+}
+
+// deletedByHand tells of a Job that is on its way out whether that began before its time was over.
+func (r Run) deletedByHand() bool {
+	return !r.Deleted.IsZero() && !isExpired(r.completed(), r.Deleted)
+}
+
+// IsRemembered tells whether something is known of an earlier run of the same manifest.
+func IsRemembered(was []v1.CompletedJob, job Run) bool { return find(was, job) != nil }
 
 // HasRun tells whether a Job ran and was then removed by its time to live, if it is not there: the same manifest is not run
 // again. Before its time is over, a Job that is gone was deleted by hand.

@@ -38,6 +38,9 @@ func TestRuns(t *testing.T) {
 		"removed a moment early": {remembered, seen(func(r *plan.Run) { r.Seen = plan.Absent }), time.Hour - 10*time.Second, remembered},
 		"deleted by hand":        {remembered, seen(func(r *plan.Run) { r.Seen = plan.Absent }), time.Minute, nil},
 		"gone, never seen":       {nil, seen(func(r *plan.Run) { r.Seen = plan.Absent }), time.Hour, nil},
+		"on its way out":         {nil, seen(func(r *plan.Run) { r.Seen, r.Completed, r.Deleted = plan.Present, now, now.Add(time.Hour) }), time.Hour, remembered},
+		"and deleted by hand":    {remembered, seen(func(r *plan.Run) { r.Seen, r.Completed, r.Deleted = plan.Present, now, now.Add(time.Minute) }), time.Hour, nil},
+		"failed":                 {nil, seen(func(r *plan.Run) { r.Seen, r.Failed = plan.Absent, "BackoffLimitExceeded" }), time.Hour, nil},
 		"can't be read":          {remembered, seen(func(*plan.Run) {}), time.Minute, remembered},
 		"changed":                {remembered, seen(func(r *plan.Run) { r.Seen, r.Digest = plan.Absent, "d2" }), time.Hour, nil},
 		"left the build":         {remembered, nil, time.Hour, nil},
@@ -70,5 +73,24 @@ func TestRunsAreBounded(t *testing.T) {
 	got := plan.Runs(nil, jobs, now)
 	if len(got) != 100 || got[0].ID != jobs[148].ID.Inventory() || got[1].ID != jobs[149].ID.Inventory() || got[99].ID != jobs[51].ID.Inventory() {
 		t.Errorf("%d are remembered, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
+	}
+}
+
+// How a Job ended is open when it was applied and is not seen, and neither it nor Kubernetes said.
+func TestIsOpen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		run  plan.Run
+		want bool
+	}{
+		"gone":       {plan.Run{UID: "u", Seen: plan.Absent}, true},
+		"not read":   {plan.Run{UID: "u"}, true},
+		"there":      {plan.Run{UID: "u", Seen: plan.Present}, false},
+		"complete":   {plan.Run{UID: "u", Seen: plan.Absent, Completed: now}, false},
+		"failed":     {plan.Run{UID: "u", Seen: plan.Absent, Failed: "BackoffLimitExceeded"}, false},
+		"never ours": {plan.Run{Seen: plan.Absent}, false},
+	} {
+		if got := tt.run.IsOpen(); got != tt.want {
+			t.Errorf("%s: open %t", name, got)
+		}
 	}
 }

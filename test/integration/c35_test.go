@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,17 +19,21 @@ import (
 )
 
 // shortJob is a Job that ends well at once and is deleted some seconds after that.
-func shortJob(name string, ttl int, step string) string {
+func shortJob(name string, ttl int, step string) string { return endingJob(name, "exit0", ttl, step) }
+
+// endingJob is a Job whose one pod runs an image with the given tag, and that is deleted some seconds after it ended.
+func endingJob(name, tag string, ttl int, step string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
 metadata: {name: %s}
 spec:
   ttlSecondsAfterFinished: %d
+  backoffLimit: 0
   template:
     spec:
       restartPolicy: Never
-      containers: [{name: main, image: "registry.example/web:exit0", args: [%q]}]
-`, name, ttl, step)
+      containers: [{name: main, image: "registry.example/web:%s", args: [%q]}]
+`, name, ttl, tag, step)
 }
 
 func (s *scenario) jobOf(name string) *batchv1.Job {
@@ -140,4 +146,32 @@ func TestC35DeletedByHand(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestC35FailedAndGone: a Job that failed, and went at once, fails its revision. Nothing is pruned for it, and a mended one ends that.
+func TestC35FailedAndGone(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	files := map[string]string{"old.yaml": configMap("old", "1"), "kept.yaml": configMap("kept", "1")}
+	r1 := s.push(files)
+	s.follow()
+	s.deploy("jobs", func(ks *v1.Kustomization) { ks.Spec.RetryInterval.Duration = time.Minute })
+	s.awaitReady("jobs", r1)
+	uid := s.uid(s.cm("old"))
+	delete(files, "old.yaml")
+	files["job.yaml"] = endingJob("migrate", "crash", 0, "1")
+	r2 := s.push(files)
+	s.awaitAttempt("jobs", r2)
+	message := s.awaitCondition("jobs", "Ready", metav1.ConditionFalse, "HealthCheckFailed")
+	if !strings.Contains(message, "migrate") {
+		t.Errorf("the message names another object: %s", message)
+	}
+	s.sameUID(s.cm("old"), uid)
+	files["job.yaml"] = shortJob("migrate", 0, "2")
+	r3 := s.push(files)
+	ks := s.awaitReady("jobs", r3)
+	if n := len(ks.Status.Rollout.CompletedJobs); n != 1 {
+		t.Errorf("%d are remembered", n)
+	}
+	eventuallyGone(t, within, s.cm("old"))
 }

@@ -102,12 +102,13 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
 		Objects: objects,
-		HaveRun: p.haveRun(),
+		HaveRun: p.haveRun(ctx),
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
 		Ignore:  ignoreRules(p.ks.Spec.Ignore),
 		Fence:   p.fence,
 	})
+	p.noteJobs(result.Jobs)
 	if errors.Is(err, errOvertaken) {
 		return &outcome{state: stateProgressing, err: errOvertaken}
 	}

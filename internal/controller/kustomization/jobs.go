@@ -3,14 +3,17 @@ package kustomization
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/health"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
@@ -32,13 +35,71 @@ func (p *pass) expiring() []plan.Run {
 	return jobs
 }
 
-// haveRun are the Jobs that are not to be created again if they are not there.
-func (p *pass) haveRun() object.Set {
-	out := object.Set{}
-	if len(p.rollout.CompletedJobs) == 0 {
-		return out
-	}
+// appliedJob is a Job that this process applied.
+type appliedJob struct {
+	digest string
+	uid    types.UID
+	// openSince is since when nobody knows how it ended though it is not seen any more, and failed what was said of its failure.
+	openSince time.Time
+	failed    string
+}
+
+// noteJobs remembers which Jobs are those of the build.
+func (p *pass) noteJobs(uids map[object.ID]types.UID) {
+	was := p.mem.jobs
+	p.mem.jobs = map[object.ID]appliedJob{}
 	for _, job := range p.expiring() {
+		known, there := was[job.ID]
+		if uid := uids[job.ID]; uid != "" && (known.uid != uid || known.digest != job.Digest) {
+			known, there = appliedJob{digest: job.Digest, uid: uid}, true
+		}
+		if there {
+			p.mem.jobs[job.ID] = known
+		}
+	}
+}
+
+// lookAt reads a Job of the build, if this process applied it.
+func (p *pass) lookAt(ctx context.Context, job plan.Run) plan.Run {
+	known := p.mem.jobs[job.ID]
+	if known.digest != job.Digest {
+		return job
+	}
+	job.UID = known.uid
+	job = p.Observer.Run(ctx, job)
+	switch {
+	case job.Failed != "":
+		known.failed = job.Failed
+	case job.IsOpen() && known.failed != "":
+		job.Failed = known.failed // events are kept for an hour
+	case job.IsOpen() && known.openSince.IsZero():
+		known.openSince = p.now
+	case job.Seen == plan.Present:
+		known.openSince = time.Time{}
+	}
+	p.mem.jobs[job.ID] = known
+	return job
+}
+
+// haveRun are the Jobs that are not to be created again if they are not there. Those that this process created, and that are gone,
+// are looked for once more: the pass that created them may have ended before it could write down that they have run, and what
+// Kubernetes says may have come late.
+func (p *pass) haveRun(ctx context.Context) object.Set {
+	jobs := p.expiring()
+	var recalled []plan.Run
+	for _, job := range jobs {
+		if plan.IsRemembered(p.rollout.CompletedJobs, job) {
+			continue
+		}
+		if job = p.lookAt(ctx, job); job.Seen == plan.Absent && !job.Completed.IsZero() {
+			recalled = append(recalled, job)
+		}
+	}
+	if len(recalled) > 0 {
+		p.rollout.CompletedJobs = plan.Remembering(plan.Runs(nil, recalled, p.now), p.rollout.CompletedJobs, recalled)
+	}
+	out := object.Set{}
+	for _, job := range jobs {
 		if plan.HasRun(p.rollout.CompletedJobs, job, p.now) {
 			out[job.ID] = struct{}{}
 		}
@@ -47,42 +108,51 @@ func (p *pass) haveRun() object.Set {
 }
 
 // rememberRuns looks at the Jobs of the build that were just applied or are waited for, and writes down which of them have run.
-// It returns those that are gone and that nobody saw to complete.
-func (p *pass) rememberRuns(ctx context.Context) (unseen []object.ID) {
+func (p *pass) rememberRuns(ctx context.Context) []plan.Run {
 	jobs := p.expiring()
 	for i := range jobs {
-		// The time is cut to the second, as that of an event is.
-		jobs[i].Seen, jobs[i].Completed = p.Observer.Job(ctx, jobs[i].ID, p.appliedSince())
+		jobs[i] = p.lookAt(ctx, jobs[i])
 	}
 	was := p.rollout.CompletedJobs
 	p.rollout.CompletedJobs = plan.Runs(was, jobs, p.now)
 	if p.course.Back {
 		p.rollout.CompletedJobs = plan.Remembering(p.rollout.CompletedJobs, was, jobs) // the failed revision's may be wanted again
 	}
+	return jobs
+}
+
+// wordWithin is how long a build that would be healthy without a Job that is gone waits for a word of how that ended: what
+// Kubernetes says of a Job may come some seconds after the Job went.
+const wordWithin = 15 * time.Second
+
+// wordLook is how soon to look for it again.
+const wordLook = time.Second
+
+// weighRuns corrects the verdicts about Jobs that are gone. Their absence alone says that they ended, and not how.
+func (p *pass) weighRuns(checked []health.Checked, jobs []plan.Run) {
+	p.awaitsWord = false
 	for _, job := range jobs {
-		if job.Seen == plan.Absent && job.Completed.IsZero() && !plan.HasRun(p.rollout.CompletedJobs, job, p.now) {
-			unseen = append(unseen, job.ID)
+		i := slices.IndexFunc(checked, func(c health.Checked) bool { return c.ID == job.ID })
+		switch {
+		case i < 0 || checked[i].Verdict.Status != health.Current:
+		case job.Failed != "":
+			checked[i].Verdict = health.Verdict{Status: health.Failed, Message: "Job failed and is gone: " + job.Failed}
+		case p.isAwaited(job):
+			p.awaitsWord = true
+			checked[i].Verdict = health.Verdict{Status: health.InProgress, Message: "nothing says yet how the Job ended"}
 		}
 	}
-	return unseen
 }
 
-// appliedSince is the time since when the verification of this build runs.
-func (p *pass) appliedSince() time.Time {
-	if p.rollout.Since == nil {
-		return p.now
-	}
-	return p.rollout.Since.Time
+// isAwaited tells whether it is worth waiting for a word of how a Job ended. After the time of the verification it is not.
+func (p *pass) isAwaited(job plan.Run) bool {
+	verifying := p.rollout.Phase == v1.PhaseVerifying && (p.rollout.Deadline == nil || p.now.Before(p.rollout.Deadline.Time))
+	return verifying && p.isOpen(job) && p.now.Before(p.mem.jobs[job.ID].openSince.Add(wordWithin))
 }
 
-// looksOnceMore tells whether a build that is healthy without Jobs that nobody saw to complete is looked at once more: what
-// Kubernetes says of a Job may come a moment after the Job went.
-func (p *pass) looksOnceMore(unseen []object.ID) bool {
-	if len(unseen) == 0 || p.rollout.Phase != v1.PhaseVerifying || p.mem.unseenKey == p.applyKey() {
-		return false
-	}
-	p.mem.unseenKey = p.applyKey()
-	return true
+// isOpen tells whether nobody knows how a Job ended, and nothing is remembered of it.
+func (p *pass) isOpen(job plan.Run) bool {
+	return job.IsOpen() && !plan.IsRemembered(p.rollout.CompletedJobs, job)
 }
 
 // maxUnseenNames bounds the Jobs that an event names.
@@ -90,7 +160,13 @@ const maxUnseenNames = 3
 
 // tellUnseen says of Jobs that are gone, and that nobody saw to complete, that they are taken for finished, when the build
 // becomes healthy with that.
-func (p *pass) tellUnseen(unseen []object.ID) {
+func (p *pass) tellUnseen(jobs []plan.Run) {
+	var unseen []object.ID
+	for _, job := range jobs {
+		if p.isOpen(job) && job.Seen == plan.Absent {
+			unseen = append(unseen, job.ID)
+		}
+	}
 	if len(unseen) == 0 || p.rollout.Phase != v1.PhaseHealthy || p.rolloutBefore().Phase == v1.PhaseHealthy {
 		return
 	}

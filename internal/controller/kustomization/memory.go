@@ -31,8 +31,8 @@ type memory struct {
 	// unreleased are the owner labels that could not be removed, and why.
 	unreleased map[object.ID]string
 	shared     shared
-	// unseenKey is the last build that was looked at once more for Jobs that nobody saw to complete.
-	unseenKey string
+	// jobs are those of the build, as they were applied.
+	jobs map[object.ID]appliedJob
 	// timingAt is when the objects that only the state of the rollout holds were looked at.
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.

@@ -60,6 +60,8 @@ type pass struct {
 	course plan.Course
 	// buildFault is why the source could not be built, while a person's choice makes up for it.
 	buildFault *outcome
+	// awaitsWord is true when the verdict waits for a word of how a Job ended that is gone.
+	awaitsWord bool
 	// independent is true when dependencies were not looked at for a person's choice.
 	independent bool
 	// noRollback says why a failed revision is not rolled back, and storeFault why one can't be stored.

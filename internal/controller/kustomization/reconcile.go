@@ -175,7 +175,11 @@ func (p *pass) after(out outcome) time.Duration {
 	if p.eventsEndRetention() {
 		recheck = p.periodic(recheck)
 	}
-	for _, d := range []time.Duration{recheck, p.periodic(p.nextLook())} {
+	look := p.periodic(p.nextLook())
+	if p.awaitsWord {
+		look = min(look, wordLook)
+	}
+	for _, d := range []time.Duration{recheck, look} {
 		if d > 0 && (after == 0 || d < after) {
 			after = d
 		}

@@ -26,19 +26,17 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied {
 		return nil
 	}
-	unseen := p.rememberRuns(ctx)
 	checks := p.checks()
 	for i := range checks {
 		checks[i].Custom = p.expressions().health.For(checks[i].ID.GroupKind())
 	}
-	overall := health.Fold(p.Observer.Health(ctx, checks, p.now), !p.NoFailFast)
-	verdict := verdictOf(overall.Status)
-	if verdict == plan.Healthy && p.looksOnceMore(unseen) {
-		verdict = plan.InProgress
-	}
-	p.rollout = plan.Judge(p.rollout, verdict, p.now, p.terms())
+	checked := p.Observer.Health(ctx, checks, p.now)
+	jobs := p.rememberRuns(ctx) // after the look at health: what was complete then is complete now, or gone
+	p.weighRuns(checked, jobs)
+	overall := health.Fold(checked, !p.NoFailFast)
+	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.terms())
 	p.mem.healthAt = p.now
-	p.tellUnseen(unseen)
+	p.tellUnseen(jobs)
 	p.healthText = overall.TimeoutText()
 	if overall.Status == health.Failed {
 		p.healthText = overall.StalledText()

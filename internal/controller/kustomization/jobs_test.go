@@ -1,0 +1,194 @@
+package kustomization
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/health"
+	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
+)
+
+var migrate = object.ID{Group: "batch", Kind: "Job", Namespace: "shop", Name: "migrate"}
+
+// jobServer has one Job, or none any more, and what Kubernetes said of it.
+type jobServer struct {
+	job    *batchv1.Job
+	events []corev1.Event
+	fault  error
+}
+
+func (s *jobServer) observer() *observe.Observer {
+	return &observe.Observer{Reader: interceptor.NewClient(nil, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			if s.fault != nil {
+				return s.fault
+			}
+			if s.job == nil {
+				return apierrors.NewNotFound(schema.GroupResource{Group: "batch", Resource: "jobs"}, key.Name)
+			}
+			s.job.DeepCopyInto(obj.(*batchv1.Job))
+			return nil
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*corev1.EventList).Items = s.events
+			return nil
+		},
+	})}
+}
+
+// says makes the server say how the Job with a UID ended.
+func (s *jobServer) says(uid types.UID, kind, reason string, at time.Time) {
+	s.events = append(s.events, corev1.Event{InvolvedObject: corev1.ObjectReference{UID: uid}, Type: kind, Reason: reason,
+		Source: corev1.EventSource{Component: "job-controller"}, LastTimestamp: metav1.NewTime(at)})
+}
+
+// jobPass is a pass over a build with a Job that is deleted at once after it ended, and that an earlier pass applied.
+func jobPass(s *jobServer) *pass {
+	p := passOn(newKustomization())
+	p.Observer = s.observer()
+	p.rollout = v1.RolloutStatus{Phase: v1.PhaseVerifying}
+	p.built = &build.Result{Digest: "sha256:d", Objects: []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "migrate", "namespace": "shop"},
+		"spec": map[string]any{"ttlSecondsAfterFinished": int64(0)}}}}}
+	p.noteJobs(map[object.ID]types.UID{migrate: "ours"})
+	return p
+}
+
+// jobVerdict is the one about a Job whose absence, or completion, counts as healthy.
+func (p *pass) jobVerdict(t *testing.T, after time.Duration) health.Status {
+	t.Helper()
+	p.now = now.Add(after)
+	checked := []health.Checked{{ID: migrate, Verdict: health.Verdict{Status: health.Current}}}
+	p.weighRuns(checked, p.rememberRuns(t.Context()))
+	return checked[0].Verdict.Status
+}
+
+// Absence alone does not say that a Job completed: for some seconds, and not past the deadline, the verdict waits for a word, however
+// often it is looked at. A word that comes in that time counts, and so does one of a failure.
+func TestJobThatIsGone(t *testing.T) {
+	t.Run("nothing is said", func(t *testing.T) {
+		p := jobPass(&jobServer{})
+		for _, after := range []time.Duration{0, time.Millisecond, 14 * time.Second} {
+			if got := p.jobVerdict(t, after); got != health.InProgress || !p.awaitsWord {
+				t.Errorf("after %s: %s", after, got)
+			}
+		}
+		if got := p.jobVerdict(t, 15*time.Second); got != health.Current || p.awaitsWord || len(p.rollout.CompletedJobs) != 0 {
+			t.Errorf("in the end: %s, remembered %v", got, p.rollout.CompletedJobs)
+		}
+	})
+	t.Run("the time is over", func(t *testing.T) {
+		p := jobPass(&jobServer{})
+		p.rollout.Deadline = &metav1.Time{Time: now.Add(2 * time.Second)}
+		if got := p.jobVerdict(t, time.Second); got != health.InProgress {
+			t.Errorf("before: %s", got)
+		}
+		if got := p.jobVerdict(t, 2*time.Second); got != health.Current {
+			t.Errorf("after: %s", got)
+		}
+	})
+	t.Run("the word comes late", func(t *testing.T) {
+		s := &jobServer{}
+		p := jobPass(s)
+		_ = p.jobVerdict(t, 0)
+		s.says("older", corev1.EventTypeNormal, "Completed", now)
+		if got := p.jobVerdict(t, 5*time.Second); got != health.InProgress {
+			t.Errorf("what is said of an older Job counts: %s", got)
+		}
+		s.says("ours", corev1.EventTypeNormal, "Completed", now)
+		if got := p.jobVerdict(t, 10*time.Second); got != health.Current || len(p.rollout.CompletedJobs) != 1 {
+			t.Errorf("%s, remembered %v", got, p.rollout.CompletedJobs)
+		}
+	})
+	t.Run("it failed", func(t *testing.T) {
+		s := &jobServer{}
+		s.says("ours", corev1.EventTypeWarning, batchv1.JobReasonBackoffLimitExceeded, now)
+		p := jobPass(s)
+		if got := p.jobVerdict(t, 0); got != health.Failed || len(p.rollout.CompletedJobs) != 0 {
+			t.Errorf("%s, remembered %v", got, p.rollout.CompletedJobs)
+		}
+		s.events = nil // they are kept for an hour
+		p.rollout.Phase = v1.PhaseHeld
+		if got := p.jobVerdict(t, 2*time.Hour); got != health.Failed {
+			t.Errorf("later: %s", got)
+		}
+		p.noteJobs(map[object.ID]types.UID{migrate: "next"})
+		s.job = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "next"}}
+		if got := p.jobVerdict(t, 2*time.Hour); got != health.Current {
+			t.Errorf("the next run: %s", got)
+		}
+	})
+	t.Run("it can't be read", func(t *testing.T) {
+		s := &jobServer{fault: errors.New("connection refused")}
+		p := jobPass(s)
+		if got := p.jobVerdict(t, 0); got != health.InProgress {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// A pass that created a Job may end before it writes down that the Job has run. The next apply of the same manifest does not create it
+// again, if Kubernetes says that this very Job completed.
+func TestHaveRunRecalls(t *testing.T) {
+	tests := map[string]struct {
+		change func(*pass, *jobServer)
+		want   bool
+	}{
+		"completed":              {func(_ *pass, s *jobServer) { s.says("ours", corev1.EventTypeNormal, "Completed", now) }, true},
+		"nothing is said":        {func(*pass, *jobServer) {}, false},
+		"failed":                 {func(_ *pass, s *jobServer) { s.says("ours", corev1.EventTypeWarning, "BackoffLimitExceeded", now) }, false},
+		"an older one completed": {func(_ *pass, s *jobServer) { s.says("older", corev1.EventTypeNormal, "Completed", now) }, false},
+		"another manifest": {func(p *pass, s *jobServer) {
+			s.says("ours", corev1.EventTypeNormal, "Completed", now)
+			p.built.Objects[0].Object["spec"].(map[string]any)["backoffLimit"] = int64(1)
+		}, false},
+		"another process": {func(p *pass, s *jobServer) {
+			s.says("ours", corev1.EventTypeNormal, "Completed", now)
+			p.mem.jobs = nil
+		}, false},
+		"long before its time": {func(p *pass, s *jobServer) {
+			p.built.Objects[0].Object["spec"].(map[string]any)["ttlSecondsAfterFinished"] = int64(3600)
+			p.noteJobs(map[object.ID]types.UID{migrate: "ours"})
+			s.says("ours", corev1.EventTypeNormal, "Completed", now)
+		}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &jobServer{}
+			p := jobPass(s)
+			p.rollout.Phase = v1.PhaseApplying
+			p.rollout.CompletedJobs = []v1.CompletedJob{{ID: "shop_other_batch_Job", Digest: "sha256:o", Expires: metav1.NewTime(now)}}
+			tt.change(p, s)
+			if got := p.haveRun(t.Context()).Has(migrate); got != tt.want {
+				t.Errorf("has run: %t", got)
+			}
+			if !hasCompleted(p, "shop_other_batch_Job") {
+				t.Error("what is known of others is forgotten before the apply")
+			}
+		})
+	}
+}
+
+func hasCompleted(p *pass, id string) bool {
+	for _, job := range p.rollout.CompletedJobs {
+		if job.ID == id {
+			return true
+		}
+	}
+	return false
+}
