@@ -205,6 +205,7 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustom
 		OwnNamespace:             namespace,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
 		NoFailFast:               f.gate(gateNoFailFast),
+		TellCanceledChecks:       f.gate(gateTellCanceled),
 		AdditiveReadyExpr:        f.gate(gateAdditiveReadyExpr),
 		GroupChangeLog:           f.gate(gateGroupChangeLog),
 		LenientSubstitution:      !f.gate(gateStrict),

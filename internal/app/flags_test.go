@@ -199,7 +199,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"--enable-leader-election", "--leader-election-lease-duration=9s", "--leader-election-renew-deadline=8s",
 		"--leader-election-retry-period=7s", "--leader-election-release-on-cancel=false", "--controllers=kustomization",
 		"--feature-gates=DisableFailFastBehavior=true,StrictPostBuildSubstitutions=false,ExternalArtifact=true,MigrateAPIVersion=true,"+
-			"GroupChangeLog=true,AdditiveCELDependencyCheck=true",
+			"GroupChangeLog=true,AdditiveCELDependencyCheck=true,CancelHealthCheckOnNewRevision=true",
 		"--http-retry=2", "--override-manager=helm", "--override-manager=sync", "--log-encoding=console", "--log-level=debug",
 		"--substitute-whole-text", "--sops-age-secret=age", "--watch-configs-label-selector=a=b")
 	if err != nil {
@@ -231,7 +231,7 @@ func TestFlagsReachTheControllers(t *testing.T) {
 		"rate limits":     o.KubeAPIQPS == 1.5 && o.KubeAPIBurst == 6,
 		"leader election": o.LeaderElection.Enable && !o.LeaderElection.ReleaseOnCancel && o.LeaderElection.LeaseDuration == 9*time.Second &&
 			o.LeaderElection.RenewDeadline == 8*time.Second && o.LeaderElection.RetryPeriod == 7*time.Second,
-		"gates":             k.ExternalArtifacts && k.MigrateAPIVersion && k.GroupChangeLog && k.AdditiveReadyExpr, // P231, P232, P233
+		"gates":             k.ExternalArtifacts && k.MigrateAPIVersion && k.GroupChangeLog && k.AdditiveReadyExpr && k.TellCanceledChecks, // P226, P231, P232, P233
 		"retries":           k.HTTPRetry == 2,
 		"managers":          slices.Equal(k.OverrideManagers, []string{"helm", "sync"}), // P214
 		"chosen controller": len(o.Controllers) == 1 && o.Controllers[0] == ControllerKustomization,

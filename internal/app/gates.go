@@ -24,6 +24,7 @@ type gate struct {
 // The gates that have an effect.
 const (
 	gateNoFailFast        = "DisableFailFastBehavior"
+	gateTellCanceled      = "CancelHealthCheckOnNewRevision"
 	gateAdditiveReadyExpr = "AdditiveCELDependencyCheck"
 	gateNoConfigWatchers  = "DisableConfigWatchers"
 	gateStrict            = "StrictPostBuildSubstitutions"
@@ -34,18 +35,18 @@ const (
 
 // gates are Flux's feature gates. Those that are not free can only have their default.
 var gates = map[string]gate{
-	gateAdditiveReadyExpr:            {standard: false, free: true, note: "when on, a dependency with a readyExpr has to be ready as well"},
-	"CacheSecretsAndConfigMaps":      {standard: false, free: true, note: "Secrets and ConfigMaps are always read from the API server"},
-	"CancelHealthCheckOnNewRevision": {standard: false, free: true, note: "a new revision always interrupts the health check of the old one"},
-	"DirectSourceFetch":              {standard: false, free: true, note: "sources are always read from the API server"},
-	gateNoConfigWatchers:             {standard: false, free: true, note: "when on, a change of a labelled ConfigMap or Secret waits for the next interval"},
-	gateNoFailFast:                   {standard: false, free: true, note: "when on, a failed object does not end the health check, its timeout does"},
-	"DisableStatusPollerCache":       {standard: true, free: true, note: "health is read from the API server, there is no poller"},
-	gateExternalArtifact:             {standard: false, free: true, note: "when on, sources of this kind are followed"},
-	gateGroupChangeLog:               {standard: false, free: true, note: "when on, the log groups the objects of an apply by what was done"},
-	gateMigrateAPIVersion:            {standard: false, free: true, note: "when on, managed fields are rewritten to the API version of the manifest"},
-	"ObjectLevelWorkloadIdentity":    {standard: false, note: "leave it off: workload identity is not supported yet"},
-	gateStrict:                       {standard: true, free: true, note: "on, a variable with neither value nor default fails the build; off, it is empty"},
+	gateAdditiveReadyExpr:         {standard: false, free: true, note: "when on, a dependency with a readyExpr has to be ready as well"},
+	"CacheSecretsAndConfigMaps":   {standard: false, free: true, note: "Secrets and ConfigMaps are always read from the API server"},
+	gateTellCanceled:              {standard: false, free: true, note: "a new revision always interrupts the health check of the old one; when on, that is reported as HealthCheckCanceled"},
+	"DirectSourceFetch":           {standard: false, free: true, note: "sources are always read from the API server"},
+	gateNoConfigWatchers:          {standard: false, free: true, note: "when on, a change of a labelled ConfigMap or Secret waits for the next interval"},
+	gateNoFailFast:                {standard: false, free: true, note: "when on, a failed object does not end the health check, its timeout does"},
+	"DisableStatusPollerCache":    {standard: true, free: true, note: "health is read from the API server, there is no poller"},
+	gateExternalArtifact:          {standard: false, free: true, note: "when on, sources of this kind are followed"},
+	gateGroupChangeLog:            {standard: false, free: true, note: "when on, the log groups the objects of an apply by what was done"},
+	gateMigrateAPIVersion:         {standard: false, free: true, note: "when on, managed fields are rewritten to the API version of the manifest"},
+	"ObjectLevelWorkloadIdentity": {standard: false, note: "leave it off: workload identity is not supported yet"},
+	gateStrict:                    {standard: true, free: true, note: "on, a variable with neither value nor default fails the build; off, it is empty"},
 }
 
 // gateNames returns the names of all gates, sorted.

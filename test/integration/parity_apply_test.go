@@ -3,6 +3,9 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
@@ -301,4 +304,52 @@ func (s *scenario) declareReady(ks *v1.Kustomization, revision string) {
 			Message: "Applied revision: " + revision, LastTransitionTime: metav1.Now(), ObservedGeneration: found.Generation}}
 		return kube.Status().Update(ctx, found)
 	})
+}
+
+// P122: with the gate a check that is given up is reported as such, with what triggered that, for a revision and for a request.
+func TestParityOfACanceledCheck(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, func(o *app.Options) { o.Kustomization.TellCanceledChecks = true })
+	var mu sync.Mutex
+	var seen []string
+	s.watchKustomizations(func(ks *v1.Kustomization) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, m := range messages(ks) {
+			if !slices.Contains(seen, m) {
+				seen = append(seen, m)
+			}
+		}
+	})
+	rev := s.push(map[string]string{"web.yaml": deployment("web", missingImage, "")})
+	s.follow()
+	s.deploy("web")
+	checking := func(revision string) {
+		t.Helper()
+		s.awaitMessage("web", "Healthy", metav1.ConditionUnknown, "Progressing", "Running health checks for revision "+revision)
+	}
+	canceled := func(by string) {
+		t.Helper()
+		s.awaitEvent("web", "Normal", "HealthCheckCanceled", "Health checks canceled due to new reconciliation triggered by "+by)
+		eventually(t, within, "the condition said so, too", func(context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Contains(seen, "Ready=False HealthCheckCanceled: New reconciliation triggered by "+by) {
+				return fmt.Errorf("only\n%s", strings.Join(seen, "\n"))
+			}
+			return nil
+		})
+	}
+	checking(rev)
+	s.request("web")
+	canceled("Kustomization/" + s.namespace + "/web")
+	checking(rev)
+	rev = s.push(map[string]string{"web.yaml": deployment("web", goodImage, "")})
+	canceled("GitRepository/" + s.namespace + "/app")
+	ks := s.awaitReady("web", rev)
+	for _, h := range ks.Status.History {
+		if h.LastReconciledStatus == "HealthCheckCanceled" { // P140
+			t.Errorf("the history is %+v", ks.Status.History)
+		}
+	}
 }

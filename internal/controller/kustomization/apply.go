@@ -25,12 +25,16 @@ func (p *pass) record(ctx context.Context) *outcome {
 	if p.emptyHeld() {
 		return nil // no rollout: what runs goes on running, and is what was healthy last
 	}
+	was := p.rollout
 	p.rollout = plan.Begin(p.rollout, plan.Want{
 		Revision:   p.target(),
 		Digest:     p.built.Digest,
 		Generation: p.ks.Generation,
 		Requested:  p.asked,
 	}, p.now)
+	if out := p.tellCanceled(ctx, was); out != nil {
+		return out
+	}
 	recorded := p.inventory.Record(p.entries())
 	grows := !recorded.Equal(p.inventory)
 	p.inventory = recorded

@@ -59,6 +59,8 @@ type Options struct {
 	ExternalArtifacts bool
 	// NoFailFast waits for all objects when one has failed for good (gate DisableFailFastBehavior).
 	NoFailFast bool
+	// TellCanceledChecks reports a health check that was given up for a newer build as such (gate CancelHealthCheckOnNewRevision).
+	TellCanceledChecks bool
 	// GroupChangeLog groups the objects in the log line of an apply by what was done to them (gate GroupChangeLog).
 	GroupChangeLog bool
 	// LenientSubstitution makes a variable with neither value nor default empty (gate StrictPostBuildSubstitutions off).
