@@ -16,6 +16,9 @@ is printed for each. Doing it again changes only what differs.
 With --export nothing is applied: the same objects are printed as YAML, for Git or kubectl apply.
 
 Profile "flux" gives the controller the rights that Flux has (cluster-admin), so that existing manifests work unchanged.
+Profile "least" gives it none to write what Git asks for: each Kustomization works as the ServiceAccount that spec.serviceAccountName
+names, else as the account "default" of its namespace, and needs rights for what it deploys. Sources of other namespaces and remote
+bases are refused. To have it read kinds of your own, label a ClusterRole with rbac.holdfast.dev/aggregate-to-reader: "true".
 
 Artifacts are served by the Service "holdfast". Flux's own Service "source-controller" is left alone; beside it, use
 --controllers=kustomization, which installs neither source CRDs nor an artifact Service.`
@@ -49,7 +52,7 @@ func newInstallCommand(g *globals) *cobra.Command {
 	flags.BoolVar(&export, "export", false, "print the objects as YAML instead of applying them")
 	flags.BoolVar(&options.CRDsOnly, "crds-only", false, "only the CRDs")
 	flags.StringVar(&options.Image, "image", "", "image of the controller as NAME:TAG; otherwise the one of this version")
-	flags.StringVar(&options.Profile, "profile", install.ProfileFlux, "rights of the controller: "+install.ProfileFlux)
+	flags.StringVar(&options.Profile, "profile", install.ProfileFlux, "rights of the controller: "+install.ProfileFlux+" or "+install.ProfileLeast)
 	flags.StringSliceVar(&options.Controllers, "controllers", []string{install.ControllerSource, install.ControllerKustomization}, "controllers to install")
 	flags.StringVar(&options.EventsAddr, "events-addr", "", "address of Flux's notification-controller, which then gets every event")
 	flags.BoolVar(&apply.ForceConflicts, "force-conflicts", false, "take over objects and fields that something else manages, such as Flux's CRDs")

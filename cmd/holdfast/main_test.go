@@ -29,7 +29,7 @@ func TestExitCodes(t *testing.T) {
 		"argument":          {args: []string{"version", "now"}, code: 64, says: "holdfast version"},
 		"refused flag":      {args: []string{"run", "--sops-vault-configmap=v"}, code: 64, says: "--sops-vault-configmap"},
 		"unknown gate":      {args: []string{"run", "--feature-gates=Nope=true"}, code: 64, says: "Nope"},
-		"refused profile":   {args: []string{"install", "--profile=least"}, code: 64, says: "least"},
+		"refused profile":   {args: []string{"install", "--profile=root"}, code: 64, says: "least"},
 		"run, no cluster":   {args: []string{"run"}, code: 69, says: "no cluster to talk to"},
 		"install, no where": {args: []string{"install"}, code: 69, says: "no cluster to talk to"},
 	}

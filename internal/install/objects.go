@@ -102,9 +102,9 @@ func crds(o Options) ([]*unstructured.Unstructured, error) {
 func workload(o Options) ([]*unstructured.Unstructured, error) {
 	data := struct {
 		Namespace, Image string
-		Source           bool
+		Source, Least    bool
 		Args             []string
-	}{Namespace: o.Namespace, Image: o.Image, Source: o.has(ControllerSource)}
+	}{Namespace: o.Namespace, Image: o.Image, Source: o.has(ControllerSource), Least: o.Profile == ProfileLeast}
 	for _, arg := range o.args() {
 		data.Args = append(data.Args, quote(arg))
 	}

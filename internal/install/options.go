@@ -18,7 +18,7 @@ const (
 const (
 	// ProfileFlux gives the controller all rights, as Flux does, so that existing manifests work unchanged.
 	ProfileFlux = "flux"
-	// ProfileLeast is the name of the profile without write rights of its own. It can't be installed yet.
+	// ProfileLeast gives it no right to write what Git asks for: it impersonates a ServiceAccount of each Kustomization's namespace.
 	ProfileLeast = "least"
 )
 
@@ -77,12 +77,10 @@ func (o Options) normalize() (Options, error) {
 
 func (o Options) checkProfile() error {
 	switch o.Profile {
-	case "", ProfileFlux:
+	case "", ProfileFlux, ProfileLeast:
 		return nil
-	case ProfileLeast:
-		return fmt.Errorf("profile %q can't be installed yet, as it needs impersonation: use --profile %s", o.Profile, ProfileFlux)
 	default:
-		return fmt.Errorf("profile %q is not known: use --profile %s", o.Profile, ProfileFlux)
+		return fmt.Errorf("profile %q is not known: use --profile %s or %s", o.Profile, ProfileFlux, ProfileLeast)
 	}
 }
 
@@ -110,6 +108,11 @@ func (o Options) args() []string {
 		args = append(args, "--events-addr="+o.EventsAddr)
 	}
 	args = append(args, "--watch-all-namespaces=true", "--log-level=info", "--log-encoding=json", "--enable-leader-election")
+	if o.Profile == ProfileLeast {
+		// Flux's own multi-tenancy lockdown. Without the account a Kustomization that names none would only be refused, with a
+		// message that names the wrong user.
+		args = append(args, "--default-service-account=default", "--no-cross-namespace-refs=true", "--no-remote-bases=true")
+	}
 	if o.has(ControllerSource) {
 		args = append(args, "--storage-path=/data", "--storage-adv-addr=holdfast.$(RUNTIME_NAMESPACE).svc.cluster.local.")
 	}
