@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/controller/calm"
 	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 )
 
@@ -69,7 +70,7 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		For(&sourcev1.GitRepository{}, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, entersShard(o.Shard)))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrent, RateLimiter: backOff(o)}).
-		Complete(r)
+		Complete(calm.Of(r))
 	if err != nil {
 		return fmt.Errorf("set up GitRepository controller: %w", err)
 	}

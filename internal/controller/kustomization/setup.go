@@ -25,6 +25,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/controller/calm"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
@@ -68,7 +69,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			RateLimiter:             backOff(o),
 		})
 	r.watchConfigs(c)
-	return c.Complete(r)
+	return c.Complete(calm.Of(r))
 }
 
 // backOff is the delay after errors outside the pipeline.
