@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,16 +119,12 @@ func (s *stage) installCRDs(ctx context.Context) error {
 }
 
 func (s *stage) startController(context.Context) error {
-	address, err := freeAddress()
-	if err != nil {
-		return err
-	}
 	log, err := os.Create(s.controllerLogPath())
 	if err != nil {
 		return fmt.Errorf("make the log of holdfast: %w", err)
 	}
 	cmd := s.program(context.Background(), "holdfast", "run", "--metrics-addr=0", "--health-addr=0", "--log-encoding=json",
-		"--storage-addr="+address, "--storage-path="+filepath.Join(s.dir, "artifacts"))
+		"--storage-addr=127.0.0.1:0", "--storage-path="+filepath.Join(s.dir, "artifacts"))
 	cmd.Stdout, cmd.Stderr = log, log
 	// The child has a descriptor of its own.
 	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
@@ -153,16 +148,6 @@ func (s *stage) dead() error {
 	default:
 		return nil
 	}
-}
-
-// freeAddress returns a loopback address that nothing listens on.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	address := listener.Addr().String()
-	return address, listener.Close()
 }
 
 // stopTimeout is how long the controller may take to end.

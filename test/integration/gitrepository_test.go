@@ -55,7 +55,6 @@ func newSourceScenario(t *testing.T) *sourceScenario {
 	s.options = func(o *app.Options) {
 		o.Controllers = []string{app.ControllerSource}
 		o.Source.StoragePath = storage
-		o.Source.StorageAddr, o.Source.StorageAdvAddr = "127.0.0.1:0", ""
 		o.Source.MinRetryDelay, o.Source.MaxRetryDelay = 100*time.Millisecond, time.Second
 		o.Source.IntervalJitterPercentage = 0
 	}

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/app"
+	"github.com/holdfast-gitops/holdfast/internal/testkit/address"
 )
 
 const (
@@ -153,20 +153,18 @@ func testOptions(t *testing.T, namespace string) app.Options {
 	options.Kustomization.RequeueDependency = time.Second
 	options.Source.RequeueDependency = time.Second
 	options.Source.StoragePath = t.TempDir()
-	options.Source.StorageAddr = freeAddress(t)
-	options.Source.StorageAdvAddr = options.Source.StorageAddr
+	options.Source.StorageAddr, options.Source.StorageAdvAddr = "127.0.0.1:0", ""
 	return options
 }
 
 // freeAddress returns a loopback address that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := address.Free()
 	if err != nil {
-		t.Fatalf("find a free port: %v", err)
+		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return free
 }
 
 // uniqueName returns a name for something cluster-scoped.

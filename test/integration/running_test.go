@@ -46,11 +46,11 @@ func startProcess(t *testing.T, namespace, kubeconfig string, flags ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	health, storage := freeAddress(t), freeAddress(t)
+	health := freeAddress(t)
 	r := &running{t: t, metrics: freeAddress(t), log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
 	r.command = exec.Command(path, append([]string{"run", "--watch-all-namespaces=false", "--requeue-dependency=1s",
 		"--health-addr=" + health, "--metrics-addr=" + r.metrics,
-		"--storage-path=" + t.TempDir(), "--storage-addr=" + storage, "--storage-adv-addr=" + storage}, flags...)...)
+		"--storage-path=" + t.TempDir(), "--storage-addr=127.0.0.1:0"}, flags...)...)
 	r.command.Env = append(os.Environ(), "RUNTIME_NAMESPACE="+namespace, "KUBECONFIG="+kubeconfig,
 		"TMPDIR="+t.TempDir()) // what a killed process leaves goes with the test
 	log, err := os.Create(r.log)
