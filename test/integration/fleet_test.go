@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/testkit/gitserver"
 )
 
 // fleetDir is a repository as people write it for Flux; docs/guide/example.md speaks of it.
@@ -145,6 +146,49 @@ func (s *scenario) publish(flux *sourceController, revision string, files map[st
 // started, and its definition does not take the place of holdfast's.
 func TestFleet(t *testing.T) {
 	t.Parallel()
+	// One after the other, since the names in the repository are what they are.
+	t.Run("beside source-controller", fleetBeside)
+	t.Run("alone", fleetAlone)
+}
+
+// fleetKustomizations are the Kustomizations of the repository.
+var fleetKustomizations = []string{"flux-system", "infra-controllers", "infra-configs", "apps"}
+
+// fleetAlone has holdfast fetch the repository, so that only its URL is another one.
+func fleetAlone(t *testing.T) {
+	files := fleetFiles(t)
+	git := gitserver.New(t.TempDir())
+	if err := git.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = git.Close() })
+	if err := git.CreateRepository(repoName); err != nil {
+		t.Fatal(err)
+	}
+	const sync = "clusters/production/flux-system/gotk-sync.yaml"
+	files[sync] = replaceOnce(files[sync], "ssh://git@git.example/platform/fleet", git.URL(repoName))
+	files[sync] = replaceOnce(files[sync], "  secretRef:\n    name: flux-system\n", "")
+	s := newFleet(t, files)
+	s.git = git
+	rev := s.push(files)
+	s.checkConformance()
+	runHoldfast(t, s.namespace)
+	for _, name := range fleetKustomizations {
+		s.awaitReady(name, rev)
+	}
+	s.checkFleet("200")
+	s.awaitMessage("flux-system", v1.RivalSkippedCondition, metav1.ConditionTrue, v1.ReasonRivalSkipped, "Deployment/flux-system/source-controller")
+	for _, name := range []string{"kustomize-controller", "source-controller"} {
+		if err := isGone(t.Context(), s.deploymentOf(name)); err != nil {
+			t.Error(err)
+		}
+	}
+	s.stays(s.deploymentOf("notification-controller"))
+	checkDefinition(t)
+}
+
+// fleetBeside has the repository published to the last byte.
+func fleetBeside(t *testing.T) {
 	files := fleetFiles(t)
 	s := newFleet(t, files)
 	s.checkConformance()
@@ -152,8 +196,7 @@ func TestFleet(t *testing.T) {
 	flux := newSourceController(t)
 	const first, second = "main@sha1:1f0c9d2", "main@sha1:8be41a7"
 	s.publish(flux, first, files)
-	kustomizations := []string{"flux-system", "infra-controllers", "infra-configs", "apps"}
-	for _, name := range kustomizations {
+	for _, name := range fleetKustomizations {
 		s.awaitReady(name, first)
 	}
 	s.checkFleet("200")
@@ -174,12 +217,12 @@ func TestFleet(t *testing.T) {
 	config := s.generatedIn("shop", "web-config-")
 	files["apps/production/limits.toml"] = "requests = 300\n"
 	s.publish(flux, second, files)
-	for _, name := range kustomizations {
+	for _, name := range fleetKustomizations {
 		s.awaitReady(name, second)
 	}
 	s.checkFleet("300")
 	eventuallyGone(t, within, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: config}})
-	for _, name := range kustomizations {
+	for _, name := range fleetKustomizations {
 		s.await(name, "keeping nothing", func(ks *v1.Kustomization) error {
 			if ks.Status.Rollout.RetainedCount > 0 {
 				return fmt.Errorf("it keeps %v", ks.Status.Rollout.Retained)
