@@ -136,6 +136,7 @@ func TestPruneDisabled(t *testing.T) {
 		"git.yaml": annotated("git", "prune: disabled"), "case.yaml": annotated("case", "prune: Disabled"),
 		"ignored.yaml": annotated("ignored", "ssa: Ignore"), "live.yaml": configMap("live", "1"),
 		"label.yaml": configMap("label", "1"), "rest.yaml": configMap("rest", "1"),
+		"gone.yaml": configMap("gone", "1"),
 	}
 	// What is not applied has to be there already, with the labels that Flux once gave it.
 	create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ignored",
@@ -155,6 +156,8 @@ func TestPruneDisabled(t *testing.T) {
 	}
 	r2 := s.push(map[string]string{"rest.yaml": configMap("rest", "1")})
 	s.awaitReady("app", r2)
+	named := "ConfigMap/" + s.namespace + "/"
+	s.awaitEvent("app", "Normal", "Progressing", named+"gone deleted", named+"git skipped", named+"ignored skipped", named+"live skipped") // P104
 	for _, name := range []string{"git", "case", "ignored", "live", "label"} {
 		s.awaitRetained("app", s.cmID(name), v1.RetainedPruneDisabled)
 		s.stays(s.cm(name))

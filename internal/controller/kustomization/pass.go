@@ -50,6 +50,8 @@ type pass struct {
 	applied bool
 	// changed is true when this pass applied a change to a managed object.
 	changed bool
+	// toldSkipped is true when an event of this pass lists what was skipped in a prune.
+	toldSkipped bool
 	// refusals are the deletions that the API server did not accept in this pass.
 	refusals []string
 	// rivals are the objects of the build that must not be applied.

@@ -35,11 +35,15 @@ func (p *pass) prune(ctx context.Context) *outcome {
 func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 	p.plan, p.planned = plan.Prune(facts), true
 	p.checkSiblings(ctx, &facts)
+	var pruned []string
 	if len(p.plan.Delete) > 0 || len(p.plan.Release) > 0 {
-		p.delete(ctx, p.plan.Delete)
+		pruned = p.delete(ctx, p.plan.Delete)
 		p.release(ctx, p.plan.Release)
 		p.look(ctx, &facts)
 		p.plan = plan.Prune(facts)
+	}
+	if pruned = append(pruned, p.skipped()...); len(pruned) > 0 {
+		p.event(normal, meta.ProgressingReason, strings.Join(pruned, "\n"))
 	}
 	p.drop()
 	return facts
@@ -198,9 +202,25 @@ func (p *pass) around() object.Set {
 	return all
 }
 
-// delete sends the deletions and remembers those that were refused.
-func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) {
-	var lines []string
+// skipped are the objects that begin to be kept because their own metadata says so, as Flux lists them beside what it deleted.
+// Where status could not list all that are kept, none begins for sure.
+func (p *pass) skipped() (lines []string) {
+	rollout := p.start.Status.Rollout
+	if p.toldSkipped || rollout != nil && int(rollout.RetainedCount) > len(rollout.Retained) {
+		return nil
+	}
+	was := retainedReasons(rollout)
+	for _, r := range p.plan.Retain {
+		if r.Reason == v1.RetainedPruneDisabled && was[r.ID.Inventory()].Reason != r.Reason {
+			lines = append(lines, r.ID.String()+" skipped")
+			p.toldSkipped = true
+		}
+	}
+	return lines
+}
+
+// delete sends the deletions and remembers those that were refused. It returns a line for each that was accepted.
+func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) (lines []string) {
 	for _, d := range p.Executor.Delete(ctx, deletions, p.Mapper) {
 		switch d.Outcome {
 		case execute.DeleteAccepted:
@@ -212,9 +232,7 @@ func (p *pass) delete(ctx context.Context, deletions []plan.Deletion) {
 			// The object changed since it was seen. The next look sees it as it is now.
 		}
 	}
-	if len(lines) > 0 {
-		p.event(normal, meta.ProgressingReason, strings.Join(lines, "\n"))
-	}
+	return lines
 }
 
 // release takes the owner labels from what a person let go of. A failure is told once, and tried again in the next pass.
