@@ -52,6 +52,8 @@ const (
 	ReasonReleased = "Released"
 	// ReasonPruned is the reason of the event that lists what was pruned.
 	ReasonPruned = "Pruned"
+	// ReasonEmptied is the reason of the event that says that a revision has no objects on purpose, and how many are to go.
+	ReasonEmptied = "Emptied"
 )
 
 // ReasonClaimedTwice is the reason of SharedObjectsCondition, and of the event about it.

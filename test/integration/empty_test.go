@@ -3,8 +3,10 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +43,52 @@ func TestC13EmptyDirectory(t *testing.T) {
 	eventually(t, within, "everything was pruned", func(ctx context.Context) error {
 		return s.gone(ctx, "a", "b")
 	})
+}
+
+// TestC13ExplicitlyEmpty: an empty set that was meant could not be reconciled, so that the last objects were never removed. All go, and one
+// Warning counts them, however often it is looked at.
+func TestC13ExplicitlyEmpty(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1")})
+	s.follow()
+	s.deploy("app")
+	s.awaitReady("app", r1)
+	r2 := s.push(map[string]string{"kustomization.yaml": "resources: []\n"})
+	s.awaitReady("app", r2)
+	eventuallyGone(t, within, s.cm("a"))
+	eventuallyGone(t, within, s.cm("b"))
+	s.awaitEvent("app", "Warning", v1.ReasonEmptied, r2, "2 in the inventory")
+	s.request("app")
+	events, err := s.eventsOf(t.Context(), "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings := 0
+	for _, e := range events {
+		if e.Type == corev1.EventTypeWarning {
+			warnings += int(max(1, e.Count))
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("there were %d warnings, want 1", warnings)
+	}
+}
+
+// TestC13GuardCountsWhatIsOwned: an object that is not to be pruned defeated the guard against an empty directory. Neither it nor the
+// others go.
+func TestC13GuardCountsWhatIsOwned(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	kept := strings.Replace(configMap("kept", "1"), "{name: kept}", "{name: kept, annotations: {kustomize.toolkit.fluxcd.io/prune: disabled}}", 1)
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1"), "kept.yaml": kept})
+	s.follow()
+	s.deploy("app")
+	s.awaitReady("app", r1)
+	s.push(map[string]string{"README.md": "nothing here"})
+	s.awaitMessage("app", "Ready", metav1.ConditionFalse, string(v1.RetainedAwaitingConfirmation), "0 objects built", "2 in the inventory")
+	s.request("app")
+	s.stays(s.cm("a"), s.cm("kept"))
 }
 
 // gone returns an error while one of the ConfigMaps exists.

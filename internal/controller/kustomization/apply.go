@@ -35,6 +35,7 @@ func (p *pass) record(ctx context.Context) *outcome {
 	if out := p.tellCanceled(ctx, was); out != nil {
 		return out
 	}
+	p.tellEmptied()
 	recorded := p.inventory.Record(p.entries())
 	grows := !recorded.Equal(p.inventory)
 	p.inventory = recorded
@@ -52,6 +53,14 @@ func (p *pass) record(ctx context.Context) *outcome {
 		return p.lost(err)
 	}
 	return nil
+}
+
+// tellEmptied says once that a revision has no objects, and means it: all that is there is to go.
+func (p *pass) tellEmptied() {
+	if len(p.built.Objects) > 0 || p.inventory.Len() == 0 || !p.ks.Spec.Prune || !p.begins() {
+		return
+	}
+	p.event(warning, v1.ReasonEmptied, fmt.Sprintf("revision %s has no objects on purpose: %d in the inventory are pruned", p.target(), p.inventory.Len()))
 }
 
 // begins tells whether this pass is the first of a rollout. A failed one that is tried again says nothing new before it has
