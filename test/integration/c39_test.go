@@ -78,3 +78,24 @@ func TestC39LargeObjects(t *testing.T) {
 	s.awaitReady("app", r3)
 	eventuallyGone(t, within, s.cm("old"))
 }
+
+// TestC39LongText: an error of 3 MiB would outgrow what can be stored, so that nothing was said at all. It is cut, also in the event.
+func TestC39LongText(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1")})
+	s.follow()
+	s.deploy("app")
+	s.awaitReady("app", r1)
+	s.push(map[string]string{"kustomization.yaml": "resources: [" + strings.Repeat("x", 3<<20) + "]\n"})
+	ks := s.awaitMessage("app", "Ready", metav1.ConditionFalse, "BuildFailed", "xxx")
+	for _, c := range ks.Status.Conditions {
+		if len(c.Message) > 10<<10 {
+			t.Errorf("the message of %s has %d bytes", c.Type, len(c.Message))
+		}
+	}
+	if e := s.awaitEvent("app", "Warning", "BuildFailed", "xxx"); len(e.Message) > 10<<10 {
+		t.Errorf("the event has %d bytes", len(e.Message))
+	}
+	s.stays(s.cm("a"))
+}

@@ -113,7 +113,7 @@ func TestTimeoutFloorAndRecovery(t *testing.T) {
 	}
 }
 
-// spec.prune: what leaves the source while it is off stays listed, and is not deleted unasked when it comes back.
+// C50 b, spec.prune: what leaves the source while it is off stays listed, and is not deleted unasked when it comes back.
 func TestPruneOff(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A resync that finds nothing to do writes nothing: not to the objects, not to the Kustomization, and tells nobody.
+// A resync that finds nothing to do writes nothing: not to the objects, not to the Kustomization, and tells nobody (C32).
 func TestIdleResyncWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)

@@ -128,7 +128,7 @@ func (s *scenario) awaitFinished(job string) {
 	})
 }
 
-// PruneDisabled: the object itself says no, wherever that was written, until it no longer does (P101).
+// C50 a, PruneDisabled: the object itself says no, wherever that was written, until it no longer does (P101).
 func TestPruneDisabled(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
