@@ -2,8 +2,9 @@
 // name it and the section of docs/guide/differences-from-flux.md that decided something else.
 //
 // The lines are those of lines.txt. A test names a line by its number, as in P17: in a comment of the test, at the start of its
-// name (TestP17Links), or at the start of a text in it, such as the name of a subtest. A difference names it anywhere in its section. P17-P19 are three lines. A number
-// that is not in the list is an error, and so is one in a test file outside of a test, where it would be claimed by nobody.
+// name (TestP17Links), or at the start of a text in it, such as the name of a subtest. A difference names it anywhere in its
+// section. P17-P19 are three lines. A number that is not in the list is an error, and so is one in a test file outside of a test,
+// where it would be claimed by nobody.
 //
 // Usage: parity, from the root of the repository.
 package main
