@@ -352,6 +352,38 @@ func TestBounds(t *testing.T) {
 	wantEmpty(t, dir)
 }
 
+// TestManyEntries: an archive of nothing but names is small, and a disk full of empty files. What is passed over counts, too.
+func TestManyEntries(t *testing.T) {
+	for name, kind := range map[string]byte{"directories": tar.TypeDir, "links": tar.TypeSymlink, "comments": tar.TypeXGlobalHeader} {
+		var content bytes.Buffer
+		zipped := gzip.NewWriter(&content)
+		entries := tar.NewWriter(zipped)
+		for range 101 {
+			header := tar.Header{Typeflag: kind, Name: "a"}
+			if kind == tar.TypeXGlobalHeader {
+				header = tar.Header{Typeflag: kind, PAXRecords: map[string]string{"comment": "x"}}
+			}
+			if err := entries.WriteHeader(&header); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(entries.Close(), zipped.Close()); err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		for most, want := range map[int]error{100: errTooMany, 101: nil} {
+			u := unpacking{ctx: t.Context(), root: root, digest: "sha256:0", left: 1 << 30, entries: most}
+			if err := u.read(bytes.NewReader(content.Bytes())); !errors.Is(err, want) {
+				t.Errorf("%s, with %d allowed: error %v, want %v", name, most, err, want)
+			}
+		}
+	}
+}
+
 // FuzzUnpack: no archive writes outside of its directory, and one that fails leaves nothing in it.
 func FuzzUnpack(f *testing.F) {
 	f.Add(unzipped(f, archiveOf(f, file("a/b"), file("c"))))

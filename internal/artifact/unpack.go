@@ -17,7 +17,11 @@ import (
 // trailerSize is the size of the two zero blocks that end a tar archive.
 const trailerSize = 1024
 
+// maxEntries is how many entries an archive may have. Empty files cost next to nothing in an archive, and a lot on a disk.
+const maxEntries = 500_000
+
 var (
+	errTooMany    = fmt.Errorf("the archive has more than %d entries", maxEntries)
 	errUnsafePath = errors.New("the path leads out of the archive")
 	errEntryKind  = errors.New("hard links and special files are not allowed in an artifact")
 	errNoTrailer  = errors.New("the end of the archive is missing")
@@ -35,7 +39,7 @@ func unpack(ctx context.Context, archive io.Reader, dir, digest string, limit in
 		return fmt.Errorf("unpack artifact: %w", err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	u := unpacking{ctx: ctx, root: root, digest: digest, left: limit}
+	u := unpacking{ctx: ctx, root: root, digest: digest, left: limit, entries: maxEntries}
 	if err := u.read(archive); err != nil {
 		return errors.Join(err, empty(dir))
 	}
@@ -74,6 +78,8 @@ type unpacking struct {
 	root   *os.Root
 	digest string
 	left   int64
+	// entries is how many files, directories, and things that are passed over may follow.
+	entries int
 }
 
 func (u *unpacking) read(archive io.Reader) error {
@@ -118,11 +124,17 @@ func (u *unpacking) finish(end *tail) error {
 
 func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
 	refuse := func(err error) error { return &EntryError{Digest: u.digest, Path: header.Name, Err: err} }
+	if u.entries--; u.entries < 0 {
+		return refuse(errTooMany)
+	}
 	switch header.Typeflag {
 	case tar.TypeReg, tar.TypeDir:
 	case tar.TypeXGlobalHeader:
 		return nil // a comment, as git archive writes it
 	case tar.TypeSymlink:
+		if u.left -= header.Size; u.left < 0 {
+			return refuse(errTooLarge)
+		}
 		return nil // left out, as in Flux; holdfast's own artifacts have none
 	default:
 		return refuse(errEntryKind)

@@ -179,6 +179,9 @@ func (b *builder) render() (Rendered, error) {
 		return Rendered{}, err
 	}
 	b.tree, err = readTree(files, b.root, b.dir, b.opts)
+	if err == nil {
+		err = files.bounds.first
+	}
 	if err != nil {
 		return Rendered{}, err
 	}
@@ -198,6 +201,9 @@ func (b *builder) render() (Rendered, error) {
 		rendered.Objects, err = runKustomize(files, b.dir)
 		return err
 	})
+	if files.bounds.first != nil {
+		return Rendered{}, files.bounds.first
+	}
 	if err != nil {
 		return Rendered{}, scrubbed(buildFailed, err, b.root)
 	}
@@ -213,6 +219,7 @@ func (b *builder) overlay() (overlay, bool, error) {
 	if err != nil {
 		return overlay{}, false, scrubbed("open artifact: ", err, b.root)
 	}
+	bounds := newBounds(b.root)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.ks)
 	if err != nil {
 		return overlay{}, false, fmt.Errorf("read spec: %w", err)
@@ -221,6 +228,9 @@ func (b *builder) overlay() (overlay, bool, error) {
 	if !hasKustomization(b.dir) {
 		// Before the generator looks, which stops at a link out of the artifact without a good word.
 		if links, err = linked(b.root, b.dir); err != nil {
+			return overlay{}, false, err
+		}
+		if err := bounds.manifests(b.dir); err != nil {
 			return overlay{}, false, err
 		}
 	}
@@ -244,7 +254,7 @@ func (b *builder) overlay() (overlay, bool, error) {
 			return overlay{}, false, err
 		}
 	}
-	return overlay{FileSystem: secure, file: file, data: manifest}, action == kustomize.CreatedAction, nil
+	return overlay{FileSystem: secure, file: file, data: manifest, bounds: bounds}, action == kustomize.CreatedAction, nil
 }
 
 // addLinks adds to a generated kustomization file what links to directories lead to, which the generator passes over.

@@ -17,6 +17,7 @@ type overlay struct {
 	data []byte
 	// decrypted are the plain contents of encrypted files, by paths without links.
 	decrypted map[string][]byte
+	bounds    *bounds
 }
 
 // artifactFS opens the artifact such that no path or link leads out of it. Only a build with remote bases gets to see
@@ -35,6 +36,17 @@ func (o overlay) Exists(path string) bool { return path == o.file || o.FileSyste
 func (o overlay) IsDir(path string) bool { return path != o.file && o.FileSystem.IsDir(path) }
 
 func (o overlay) ReadFile(path string) ([]byte, error) {
+	if err := o.bounds.size(path); err != nil {
+		return nil, err
+	}
+	data, err := o.readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return data, o.bounds.content(path, data)
+}
+
+func (o overlay) readFile(path string) ([]byte, error) {
 	if path == o.file {
 		return slices.Clone(o.data), nil
 	}

@@ -9,12 +9,11 @@ import (
 	securefs "github.com/fluxcd/pkg/kustomize/filesys"
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // tree is what the kustomization files of a build say before it runs.
 type tree struct {
-	fs   filesys.FileSystem
+	fs   overlay
 	root string
 	opts Options
 
@@ -31,7 +30,7 @@ type tree struct {
 }
 
 // readTree follows the kustomization files from dir on.
-func readTree(fs filesys.FileSystem, root, dir string, opts Options) (*tree, error) {
+func readTree(fs overlay, root, dir string, opts Options) (*tree, error) {
 	t := &tree{fs: fs, root: root, opts: opts, seen: map[string]bool{}}
 	return t, t.directory(dir)
 }
@@ -68,6 +67,11 @@ func (t *tree) kustomization(file string, k *types.Kustomization) error {
 	}
 	if len(k.OpenAPI) > 0 || len(k.Crds) > 0 {
 		t.exclusive = true
+	}
+	for _, text := range inlineTexts(k) {
+		if err := t.fs.bounds.aliases(file, []byte(text)); err != nil {
+			return err
+		}
 	}
 	for _, path := range leaves(k) {
 		if _, err := t.resolve(file, path); err != nil {
@@ -176,6 +180,19 @@ func (t *tree) plugin(file string, config []byte) error {
 	}
 	t.remote, t.exclusive = true, true
 	return nil
+}
+
+// inlineTexts are the YAML texts that stand in the file itself.
+func inlineTexts(k *types.Kustomization) []string {
+	texts, _ := split(k.Generators, k.Transformers, k.Validators)
+	//nolint:staticcheck // deprecated fields are still read by kustomize
+	for _, p := range append(append([]types.Patch{}, k.Patches...), k.PatchesJson6902...) {
+		texts = append(texts, p.Patch)
+	}
+	for _, p := range k.PatchesStrategicMerge { //nolint:staticcheck // as above
+		texts = append(texts, string(p))
+	}
+	return texts
 }
 
 // leaves are the references to single files.

@@ -221,3 +221,18 @@ func TestSources(t *testing.T) {
 		})
 	}
 }
+
+// A value of a Secret whose aliases stand for themselves, or for more than fits into memory, is refused before SOPS follows them.
+func TestAliasBombInAValue(t *testing.T) {
+	identity, _ := sopsfile.AgeKey(t)
+	for _, bomb := range []string{"a: &a [*a]\n", "a: &a [" + strings.Repeat("x,", 800) + "]\nb: &b [" + strings.Repeat("*a,", 800) + "]\n"} {
+		u := parse(t, plainSecret)
+		value := bomb + "sops:\n  mac: ENC[AES256_GCM,data:AAAA,type:str]\n  version: 3.9.0\n"
+		if err := unstructured.SetNestedField(u.Object, base64.StdEncoding.EncodeToString([]byte(value)), "data", "v.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		if err := decrypter(t, map[string]string{"a.agekey": identity}).Object(u); err == nil || !strings.Contains(err.Error(), "alias") {
+			t.Errorf("%.20s: %v", bomb, err)
+		}
+	}
+}

@@ -18,6 +18,8 @@ import (
 	"github.com/getsops/sops/v3/stores/json"
 	"github.com/getsops/sops/v3/stores/yaml"
 	"github.com/sirupsen/logrus"
+
+	"github.com/holdfast-gitops/holdfast/internal/alias"
 )
 
 // Decrypter decrypts with one set of keys.
@@ -80,6 +82,9 @@ func (d *Decrypter) open(data []byte, in, out *format) (plain []byte, err error)
 			plain, err = nil, fmt.Errorf("failed to emit encrypted %s file as decrypted %s", in.name, out.name)
 		}
 	}()
+	if _, err := alias.Check(data); err != nil {
+		return nil, fmt.Errorf("failed to load encrypted %s data: %w", in.name, err)
+	}
 	tree, err := in.store().LoadEncryptedFile(data)
 	if err != nil {
 		return nil, fmt.Errorf("failed to load encrypted %s data: it is malformed, or lacks the metadata of SOPS", in.name)
