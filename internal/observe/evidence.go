@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-gitops/holdfast/internal/blame"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 )
 
 // Evidence reads what a workload that is not healthy has to say for itself: the pods of its newest template, and the refusal
@@ -71,11 +72,17 @@ func (o *Observer) deploymentEvidence(ctx context.Context, key client.ObjectKey,
 	if err != nil {
 		return err
 	}
-	sets := &appsv1.ReplicaSetList{}
-	if err := o.Reader.List(ctx, sets, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	var sets []appsv1.ReplicaSet
+	opts := client.ListOptions{Namespace: key.Namespace, LabelSelector: selector, Limit: listPage}
+	empty := func() *appsv1.ReplicaSetList { return &appsv1.ReplicaSetList{} }
+	err = paging.Each(ctx, o.Reader, opts, empty, func(page *appsv1.ReplicaSetList) (bool, error) {
+		sets = append(sets, page.Items...)
+		return false, nil
+	})
+	if err != nil {
 		return err
 	}
-	newest := newestOf(deployment, sets.Items)
+	newest := newestOf(deployment, sets)
 	if newest == nil {
 		return nil
 	}
@@ -136,21 +143,16 @@ func (o *Observer) podsOf(ctx context.Context, owner metav1.Object, selector *me
 	if err != nil {
 		return err
 	}
-	pods := &corev1.PodList{}
-	for {
-		opts := &client.ListOptions{Namespace: owner.GetNamespace(), LabelSelector: matching, Limit: listPage, Continue: pods.Continue}
-		if err := o.Reader.List(ctx, pods, opts); err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
+	opts := client.ListOptions{Namespace: owner.GetNamespace(), LabelSelector: matching, Limit: listPage}
+	empty := func() *corev1.PodList { return &corev1.PodList{} }
+	return paging.Each(ctx, o.Reader, opts, empty, func(page *corev1.PodList) (bool, error) {
+		for _, pod := range page.Items {
 			if metav1.IsControlledBy(&pod, owner) && hasLabels(pod.Labels, labels) {
 				e.Pods = append(e.Pods, pod)
 			}
 		}
-		if pods.Continue == "" {
-			return nil
-		}
-	}
+		return false, nil
+	})
 }
 
 func hasLabels(labels, want map[string]string) bool {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -82,17 +83,17 @@ var listable = discovery.ResourcePredicateFunc(func(groupVersion string, r *meta
 
 // contentsOf lists the objects of a kind, and stops when it has enough of those that nothing can own.
 func (o *Observer) contentsOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]content, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	empty := func() *metav1.PartialObjectMetadataList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		return list
+	}
 	var found []content
 	ownerless := 0
-	for {
-		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: list.GetContinue()}
-		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			item := &list.Items[i]
+	opts := client.ListOptions{Namespace: namespace, Limit: listPage}
+	err := paging.Each(ctx, o.Reader, opts, empty, func(page *metav1.PartialObjectMetadataList) (bool, error) {
+		for i := range page.Items {
+			item := &page.Items[i]
 			id := object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: item.Name}
 			if isAutomatic(id) {
 				continue
@@ -102,10 +103,9 @@ func (o *Observer) contentsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 				ownerless++
 			}
 		}
-		if list.GetContinue() == "" || ownerless >= maxNamed {
-			return found, nil
-		}
-	}
+		return ownerless >= maxNamed, nil
+	})
+	return found, err
 }
 
 // isAutomatic tells whether an object of a namespace is there because of the namespace itself.

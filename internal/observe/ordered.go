@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -56,27 +57,21 @@ func (o *Observer) orderedPods(ctx context.Context, set *appsv1.StatefulSet) ([]
 	if err != nil {
 		return nil, err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	var pods []plan.OrderedPod
-	for {
-		opts := &client.ListOptions{Namespace: set.Namespace, LabelSelector: selector, Limit: listPage, Continue: list.GetContinue()}
-		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
+	opts := client.ListOptions{Namespace: set.Namespace, LabelSelector: selector, Limit: listPage}
+	err = paging.Each(ctx, o.Reader, opts, listOf(corev1.SchemeGroupVersion.WithKind(podKind.Kind)), func(page *unstructured.UnstructuredList) (bool, error) {
+		for i := range page.Items {
 			pod := &corev1.Pod{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, pod); err != nil {
-				return nil, err
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, pod); err != nil {
+				return false, err
 			}
 			if metav1.IsControlledBy(pod, set) {
 				pods = append(pods, orderedPod(pod))
 			}
 		}
-		if list.GetContinue() == "" {
-			return pods, nil
-		}
-	}
+		return false, nil
+	})
+	return pods, err
 }
 
 func orderedPod(pod *corev1.Pod) plan.OrderedPod {

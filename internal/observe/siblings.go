@@ -11,6 +11,7 @@ import (
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 	"github.com/holdfast-gitops/holdfast/internal/scope"
 )
@@ -97,19 +98,14 @@ func (o *Observer) SiblingsChanged() {
 
 func (o *Observer) listNeighbours(ctx context.Context) ([]neighbour, error) {
 	var all []neighbour
-	list := &v1.KustomizationList{}
-	for {
-		opts := &client.ListOptions{Limit: listPage, Continue: list.GetContinue()}
-		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return nil, err
+	empty := func() *v1.KustomizationList { return &v1.KustomizationList{} }
+	err := paging.Each(ctx, o.Reader, client.ListOptions{Limit: listPage}, empty, func(page *v1.KustomizationList) (bool, error) {
+		for i := range page.Items {
+			all = append(all, o.neighbour(&page.Items[i]))
 		}
-		for i := range list.Items {
-			all = append(all, o.neighbour(&list.Items[i]))
-		}
-		if list.GetContinue() == "" {
-			return all, nil
-		}
-	}
+		return false, nil
+	})
+	return all, err
 }
 
 func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 	"github.com/holdfast-gitops/holdfast/internal/usage"
 )
@@ -162,20 +163,21 @@ func (o *Observer) list(ctx context.Context, gvk schema.GroupVersionKind, namesp
 
 // each reads a place page by page.
 func (o *Observer) each(ctx context.Context, gvk schema.GroupVersionKind, namespace string, visit func(*unstructured.Unstructured)) error {
-	next := ""
-	for {
-		list := &unstructured.UnstructuredList{} // a new one each time: what is kept may be part of it
+	opts := client.ListOptions{Namespace: namespace, Limit: listPage}
+	return paging.Each(ctx, o.Reader, opts, listOf(gvk), func(page *unstructured.UnstructuredList) (bool, error) {
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		return false, nil
+	})
+}
+
+// listOf makes empty lists of a kind.
+func listOf(gvk schema.GroupVersionKind) func() *unstructured.UnstructuredList {
+	return func() *unstructured.UnstructuredList {
+		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		opts := &client.ListOptions{Namespace: namespace, Limit: listPage, Continue: next}
-		if err := o.Reader.List(ctx, list, opts); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			visit(&list.Items[i])
-		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
+		return list
 	}
 }
 

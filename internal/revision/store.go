@@ -14,10 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/paging"
 )
 
 // SecretType is the type of the Secrets that hold revisions.
@@ -155,26 +157,25 @@ func (s *Store) get(ctx context.Context, ks *v1.Kustomization, digest string, i 
 // Trim deletes the stored revisions of a Kustomization that are not to be kept, by digest, and what is left of half-written
 // ones. Only Secrets of this very Kustomization are looked at.
 func (s *Store) Trim(ctx context.Context, ks *v1.Kustomization, keep []string) error {
-	list := &corev1.SecretList{}
-	for {
-		err := s.Client.List(ctx, list, client.InNamespace(ks.Namespace), client.MatchingLabels{OwnerLabel: string(ks.UID)},
-			client.Limit(page), client.Continue(list.Continue))
-		if err != nil {
-			return fmt.Errorf("list stored revisions: %w", err)
-		}
-		for i := range list.Items {
-			secret := &list.Items[i]
+	opts := client.ListOptions{Namespace: ks.Namespace, Limit: page,
+		LabelSelector: labels.SelectorFromSet(labels.Set{OwnerLabel: string(ks.UID)})}
+	empty := func() *corev1.SecretList { return &corev1.SecretList{} }
+	err := paging.Each(ctx, s.Client, opts, empty, func(found *corev1.SecretList) (bool, error) {
+		for i := range found.Items {
+			secret := &found.Items[i]
 			if secret.Type != SecretType || slices.Contains(keep, secret.Annotations[digestKey]) {
 				continue
 			}
 			if err := s.remove(ctx, secret); err != nil {
-				return err
+				return false, err
 			}
 		}
-		if list.Continue == "" {
-			return nil
-		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("trim stored revisions: %w", err)
 	}
+	return nil
 }
 
 // page is the number of Secrets in one answer: each may have close to a MiB.
