@@ -171,6 +171,15 @@ type RevisionDigest struct {
 	At *metav1.Time `json:"at,omitempty"`
 }
 
+// StoredRevision is a revision that is stored for a rollback.
+type StoredRevision struct {
+	RevisionDigest `json:",inline"`
+
+	// Checksum of what is stored, as sha256:<hex>. Nothing else is applied in its name.
+	// +optional
+	Checksum string `json:"checksum,omitempty"`
+}
+
 // RolloutStatus is all of holdfast's own status.
 type RolloutStatus struct {
 	// Phase of the wanted revision.
@@ -215,7 +224,7 @@ type RolloutStatus struct {
 
 	// Stored are the revisions that are stored for a rollback, the newest first.
 	// +optional
-	Stored []RevisionDigest `json:"stored,omitempty"`
+	Stored []StoredRevision `json:"stored,omitempty"`
 
 	// Skipped is the revision that the source wants and that is not applied: since it failed, or since a person chose another
 	// one.

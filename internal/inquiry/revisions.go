@@ -95,7 +95,7 @@ func (q *Inquirer) stored(ctx context.Context, ks *v1.Kustomization, d v1.Revisi
 	if !plan.IsStored(*ks.Status.Rollout, d.Digest) {
 		return revision.Revision{}, fmt.Errorf("%s is not stored: only healthy revisions are, and as many as keepRevisions says", d.Revision)
 	}
-	r, err := (&revision.Store{Client: q.client}).Load(ctx, ks, d.Digest)
+	r, err := (&revision.Store{Client: q.client}).Load(ctx, ks, plan.StoredAs(*ks.Status.Rollout, d.Digest))
 	if err != nil {
 		return r, fmt.Errorf("read %s: %w", d.Revision, err)
 	}

@@ -101,14 +101,14 @@ func pinTo(r v1.RolloutStatus, want Want, request *v1.RollbackRequest, now time.
 	if request == nil {
 		return r, "the annotation " + v1.AnnotationRollback + " can't be understood: use `holdfast rollback`"
 	}
-	i := slices.IndexFunc(r.Stored, func(d v1.RevisionDigest) bool { return d.Digest == request.To })
+	i := slices.IndexFunc(r.Stored, func(d v1.StoredRevision) bool { return d.Digest == request.To })
 	if i < 0 {
 		return r, "no stored revision has the digest " + request.To + ": see `holdfast history`"
 	}
 	if _, err := time.Parse(time.RFC3339, request.Until); err != nil && request.Until != UntilNext && request.Until != UntilReleased {
 		return r, "until is " + request.Until + ": want next, released or a time such as 2026-01-31T12:00:00Z"
 	}
-	to := r.Stored[i]
+	to := r.Stored[i].RevisionDigest
 	to.At = stamp(now)
 	r.Pin = &v1.Pin{RevisionDigest: to, Until: request.Until, By: request.By, Reason: request.Reason}
 	r.Skipped = skip(nil, want, now)
@@ -158,7 +158,7 @@ func MayGoBack(r v1.RolloutStatus, rec Recovery) bool {
 
 // IsStored tells whether a revision is stored, by its digest.
 func IsStored(r v1.RolloutStatus, digest string) bool {
-	return slices.ContainsFunc(r.Stored, func(d v1.RevisionDigest) bool { return d.Digest == digest })
+	return slices.ContainsFunc(r.Stored, func(d v1.StoredRevision) bool { return d.Digest == digest })
 }
 
 // GoBack gives up the wanted revision: from the next pass on the last healthy one is brought back.
@@ -194,21 +194,31 @@ func SetAside(r v1.RolloutStatus, wanted, running object.Set) v1.RolloutStatus {
 	return r
 }
 
+// StoredAs is what the status has of a stored revision. One that it has nothing of has no checksum, which nothing matches.
+func StoredAs(r v1.RolloutStatus, digest string) v1.StoredRevision {
+	for _, d := range r.Stored {
+		if d.Digest == digest {
+			return d
+		}
+	}
+	return v1.StoredRevision{RevisionDigest: v1.RevisionDigest{Digest: digest}}
+}
+
 // Stored returns the revisions that stay stored, the newest first: the last healthy one and the one that is pinned or brought
 // back in any case, and of the others as many as may be kept. What status has as such stays, too, until status has
 // something else: whoever reads it after a crash goes by that.
-func Stored(r, status v1.RolloutStatus, keep int) []v1.RevisionDigest {
+func Stored(r, status v1.RolloutStatus, keep int) []v1.StoredRevision {
 	if keep <= 0 && r.Pin == nil && r.Skipped == nil {
 		return nil
 	}
-	needed := func(d v1.RevisionDigest) bool { return needs(r, d) || needs(status, d) }
+	needed := func(d v1.StoredRevision) bool { return needs(r, d.RevisionDigest) || needs(status, d.RevisionDigest) }
 	room := keep
 	for _, d := range r.Stored {
 		if needed(d) {
 			room--
 		}
 	}
-	var out []v1.RevisionDigest
+	var out []v1.StoredRevision
 	for _, d := range r.Stored {
 		if needed(d) {
 			out = append(out, d)
@@ -225,9 +235,9 @@ func needs(r v1.RolloutStatus, d v1.RevisionDigest) bool {
 	return r.LastHealthy != nil && d.Digest == r.LastHealthy.Digest || r.Pin != nil && d.Digest == r.Pin.Digest
 }
 
-// StoreNext puts the last healthy revision first among those that are stored.
-func StoreNext(r v1.RolloutStatus) []v1.RevisionDigest {
-	out := []v1.RevisionDigest{*r.LastHealthy}
+// StoreNext puts the last healthy revision, of which this checksum was stored, first among those that are stored.
+func StoreNext(r v1.RolloutStatus, checksum string) []v1.StoredRevision {
+	out := []v1.StoredRevision{{RevisionDigest: *r.LastHealthy, Checksum: checksum}}
 	for _, d := range r.Stored {
 		if d.Digest != r.LastHealthy.Digest {
 			out = append(out, d)

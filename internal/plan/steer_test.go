@@ -22,11 +22,19 @@ func wanting(name string) plan.Want {
 	return plan.Want{Revision: name, Digest: "d-" + name, Generation: 1}
 }
 
+func stored(list ...v1.RevisionDigest) []v1.StoredRevision {
+	var out []v1.StoredRevision
+	for _, d := range list {
+		out = append(out, v1.StoredRevision{RevisionDigest: d, Checksum: "sum of " + d.Revision})
+	}
+	return out
+}
+
 // failed is the rollout of v2, which failed after v1 was healthy and stored.
 func failed() v1.RolloutStatus {
 	v1r, v2 := revision("v1"), revision("v2")
 	return v1.RolloutStatus{Phase: v1.PhaseHeld, Wanted: &v2, WantedGeneration: 1, LastHealthy: &v1r, Running: &v2,
-		Began: &metav1.Time{Time: now}, Stored: []v1.RevisionDigest{v1r, revision("v0")}}
+		Began: &metav1.Time{Time: now}, Stored: stored(v1r, revision("v0"))}
 }
 
 func rolledBack() v1.RolloutStatus { return plan.GoBack(failed(), "it crashes", now) }
@@ -145,7 +153,7 @@ func TestMayGoBack(t *testing.T) {
 		"rolled back already": func(r *v1.RolloutStatus) { *r = rolledBack() },
 		"pinned":              func(r *v1.RolloutStatus) { *r = pinned("next"); r.Skipped = nil },
 		"never healthy":       func(r *v1.RolloutStatus) { r.LastHealthy = nil },
-		"it was healthy once": func(r *v1.RolloutStatus) { r.LastHealthy = r.Wanted; r.Stored = append(r.Stored, *r.Wanted) },
+		"it was healthy once": func(r *v1.RolloutStatus) { r.LastHealthy = r.Wanted; r.Stored = append(r.Stored, stored(*r.Wanted)...) },
 		"not stored":          func(r *v1.RolloutStatus) { r.Stored = r.Stored[1:] },
 		"nothing is wanted":   func(r *v1.RolloutStatus) { r.Wanted = nil },
 	} {
@@ -186,7 +194,7 @@ func TestARollbackNeverLoops(t *testing.T) {
 }
 
 func TestStored(t *testing.T) {
-	names := func(list []v1.RevisionDigest) []string {
+	names := func(list []v1.StoredRevision) []string {
 		var out []string
 		for _, d := range list {
 			out = append(out, d.Revision)
@@ -194,7 +202,7 @@ func TestStored(t *testing.T) {
 		return out
 	}
 	v3 := revision("v3")
-	all := v1.RolloutStatus{LastHealthy: &v3, Stored: []v1.RevisionDigest{revision("v4"), v3, revision("v2"), revision("v1")}}
+	all := v1.RolloutStatus{LastHealthy: &v3, Stored: stored(revision("v4"), v3, revision("v2"), revision("v1"))}
 	pin := all
 	pin.Pin = &v1.Pin{RevisionDigest: revision("v1")}
 	v2 := revision("v2")
@@ -219,8 +227,16 @@ func TestStored(t *testing.T) {
 	}
 	v1r := revision("v1")
 	all.LastHealthy = &v1r
-	if got := names(plan.StoreNext(all)); !slices.Equal(got, []string{"v1", "v4", "v3", "v2"}) {
+	next := plan.StoreNext(all, "sum")
+	if got := names(next); !slices.Equal(got, []string{"v1", "v4", "v3", "v2"}) {
 		t.Errorf("stored next: %v", got)
+	}
+	all.Stored = next
+	if got := plan.StoredAs(all, v1r.Digest); got.Checksum != "sum" || got.Revision != "v1" {
+		t.Errorf("v1 is stored as %+v", got)
+	}
+	if got := plan.StoredAs(all, "d-v9"); got.Checksum != "" || got.Digest != "d-v9" {
+		t.Errorf("what is not stored is stored as %+v", got)
 	}
 }
 

@@ -127,7 +127,10 @@ func FindRevision(ks *v1.Kustomization, name string) (v1.RevisionDigest, error) 
 
 // known are the revisions that status names.
 func known(r v1.RolloutStatus) []v1.RevisionDigest {
-	list := append([]v1.RevisionDigest(nil), r.Stored...)
+	var list []v1.RevisionDigest
+	for _, d := range r.Stored {
+		list = append(list, d.RevisionDigest)
+	}
 	for _, d := range []*v1.RevisionDigest{r.Running, r.Wanted, r.LastHealthy} {
 		if d != nil {
 			list = append(list, *d)

@@ -38,7 +38,7 @@ func TargetOf(ks *v1.Kustomization, to string) (v1.RevisionDigest, error) {
 	if to == "" {
 		for _, d := range r.Stored {
 			if r.Wanted == nil || d.Digest != r.Wanted.Digest {
-				return d, nil
+				return d.RevisionDigest, nil
 			}
 		}
 		return v1.RevisionDigest{}, errors.New("the only stored revision is the one that runs")

@@ -67,22 +67,22 @@ func (e *TooLargeError) Error() string {
 		float64(e.Size)/(1<<20), MaxSize>>20)
 }
 
-// Save stores a revision. One that is stored already, undamaged, is left as it is.
-func (s *Store) Save(ctx context.Context, ks *v1.Kustomization, r Revision) error {
+// Save stores a revision and returns the checksum that Load asks for. One that is stored already, undamaged, is left as it is.
+func (s *Store) Save(ctx context.Context, ks *v1.Kustomization, r Revision) (sum string, err error) {
 	packed, err := encode(r.Objects)
 	if err != nil {
-		return fmt.Errorf("encode revision %s: %w", r.Revision, err)
+		return "", fmt.Errorf("encode revision %s: %w", r.Revision, err)
 	}
 	if len(packed) > MaxSize {
-		return &TooLargeError{Size: len(packed)}
+		return "", &TooLargeError{Size: len(packed)}
 	}
-	parts := chunks(packed, chunkSize)
+	parts, sum := chunks(packed, chunkSize), checksum(packed)
 	for i := len(parts) - 1; i >= 0; i-- {
-		if err := s.write(ctx, secretOf(ks, r.RevisionDigest, i, len(parts), parts[i], checksum(packed))); err != nil {
-			return fmt.Errorf("store revision %s: %w", r.Revision, err)
+		if err := s.write(ctx, secretOf(ks, r.RevisionDigest, i, len(parts), parts[i], sum)); err != nil {
+			return "", fmt.Errorf("store revision %s: %w", r.Revision, err)
 		}
 	}
-	return nil
+	return sum, nil
 }
 
 // write creates a Secret, or replaces one of the same name whose content differs. Secrets of revisions are never changed.
@@ -112,10 +112,11 @@ func withheld(err error) error {
 	return execute.Withheld(err, &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}})
 }
 
-// Load returns the objects of a stored revision. It fails when a chunk is missing or damaged.
-func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, digest string) (Revision, error) {
+// Load returns the objects of a stored revision. It fails when a chunk is missing or damaged, and when what is there has another
+// checksum than what was stored: whoever may write Secrets beside the Kustomization must not choose what is applied.
+func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, want v1.StoredRevision) (Revision, error) {
 	first := &corev1.Secret{}
-	if err := s.get(ctx, ks, digest, 0, first); err != nil {
+	if err := s.get(ctx, ks, want.Digest, 0, first); err != nil {
 		return Revision{}, err
 	}
 	count, err := strconv.Atoi(first.Annotations[countKey])
@@ -125,12 +126,16 @@ func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, digest string) (
 	packed := slices.Clone(first.Data[dataKey])
 	for i := 1; i < count; i++ {
 		part := &corev1.Secret{}
-		if err := s.get(ctx, ks, digest, i, part); err != nil {
+		if err := s.get(ctx, ks, want.Digest, i, part); err != nil {
 			return Revision{}, err
 		}
 		packed = append(packed, part.Data[dataKey]...)
 	}
-	if checksum(packed) != first.Annotations[sumKey] {
+	switch checksum(packed) {
+	case want.Checksum:
+	case first.Annotations[sumKey]:
+		return Revision{}, fmt.Errorf("Secret %s/%s holds other objects than those that were healthy: somebody replaced it", first.Namespace, first.Name)
+	default:
 		return Revision{}, fmt.Errorf("Secret %s/%s is damaged: its content does not match its checksum", first.Namespace, first.Name)
 	}
 	objects, err := decode(packed)

@@ -53,6 +53,16 @@ func stored(digest string, objects ...*unstructured.Unstructured) revision.Revis
 	return revision.Revision{RevisionDigest: v1.RevisionDigest{Revision: "main@sha1:" + digest, Digest: "sha256:" + digest}, Objects: objects}
 }
 
+// save stores a revision and returns what Load asks for.
+func save(t *testing.T, store *revision.Store, ks *v1.Kustomization, r revision.Revision) v1.StoredRevision {
+	t.Helper()
+	sum, err := store.Save(t.Context(), ks, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v1.StoredRevision{RevisionDigest: r.RevisionDigest, Checksum: sum}
+}
+
 // noise can't be compressed, so that it takes several Secrets.
 func noise(size int) string {
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
@@ -69,12 +79,11 @@ func TestSaveAndLoad(t *testing.T) {
 			store, c := newStore(t)
 			ks := owner("shop")
 			saved := stored("aaaa", configMap("one", map[string]any{"k": noise(size)}), configMap("two", map[string]any{}))
-			for range 2 { // what is there already is left as it is
-				if err := store.Save(t.Context(), ks, saved); err != nil {
-					t.Fatal(err)
-				}
+			first := save(t, store, ks, saved)
+			if again := save(t, store, ks, saved); again != first { // what is there already is left as it is
+				t.Errorf("stored again it is %+v, not %+v", again, first)
 			}
-			got, err := store.Load(t.Context(), ks, "sha256:aaaa")
+			got, err := store.Load(t.Context(), ks, first)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,18 +110,19 @@ func TestDamaged(t *testing.T) {
 			t.Helper()
 			replace(t, c, s, func(s *corev1.Secret) { s.Data["objects"] = []byte("hunter2") })
 		},
+		"objects of another revision, with their checksum": func(t *testing.T, c client.Client, s *corev1.Secret) {
+			t.Helper()
+			// Whoever writes the Secret can write its checksum, too.
+			other := anotherSecret(t, c)
+			replace(t, c, s, func(s *corev1.Secret) {
+				s.Data["objects"] = other.Data["objects"]
+				s.Annotations["holdfast.dev/checksum"] = other.Annotations["holdfast.dev/checksum"]
+			})
+		},
 		"objects of another revision": func(t *testing.T, c client.Client, s *corev1.Secret) {
 			t.Helper()
-			// They are whole, and they are not those that were healthy.
-			other := owner("other")
-			if err := (&revision.Store{Client: c}).Save(t.Context(), other, stored("bbbb", configMap("two", map[string]any{"password": "hunter2"}))); err != nil {
-				t.Fatal(err)
-			}
-			list := &corev1.SecretList{}
-			if err := c.List(t.Context(), list, client.MatchingLabels{revision.OwnerLabel: string(other.UID)}); err != nil || len(list.Items) != 1 {
-				t.Fatal(len(list.Items), err)
-			}
-			replace(t, c, s, func(s *corev1.Secret) { s.Data["objects"] = list.Items[0].Data["objects"] })
+			other := anotherSecret(t, c)
+			replace(t, c, s, func(s *corev1.Secret) { s.Data["objects"] = other.Data["objects"] })
 		},
 		"of someone else": func(t *testing.T, c client.Client, s *corev1.Secret) {
 			t.Helper()
@@ -136,20 +146,30 @@ func TestDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, c := newStore(t)
 			ks := owner("shop")
-			if err := store.Save(t.Context(), ks, stored("aaaa", configMap("one", map[string]any{"password": "hunter2"}))); err != nil {
-				t.Fatal(err)
-			}
+			saved := save(t, store, ks, stored("aaaa", configMap("one", map[string]any{"password": "hunter2"})))
 			list := &corev1.SecretList{}
 			if err := c.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
 			damage(t, c, &list.Items[0])
-			_, err := store.Load(t.Context(), ks, "sha256:aaaa")
+			_, err := store.Load(t.Context(), ks, saved)
 			if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "holdfast-shop-aaaa-") {
 				t.Errorf("the error is %v", err)
 			}
 		})
 	}
+}
+
+// anotherSecret is that of a revision of another Kustomization: it is whole, and not what was healthy here.
+func anotherSecret(t *testing.T, c client.Client) corev1.Secret {
+	t.Helper()
+	other := owner("other")
+	save(t, &revision.Store{Client: c}, other, stored("bbbb", configMap("two", map[string]any{"password": "hunter2"})))
+	list := &corev1.SecretList{}
+	if err := c.List(t.Context(), list, client.MatchingLabels{revision.OwnerLabel: string(other.UID)}); err != nil || len(list.Items) != 1 {
+		t.Fatal(len(list.Items), err)
+	}
+	return list.Items[0]
 }
 
 // replace makes a Secret anew with a change: those of revisions are immutable.
@@ -171,25 +191,20 @@ func TestSaveMends(t *testing.T) {
 	store, c := newStore(t)
 	ks := owner("shop")
 	saved := stored("aaaa", configMap("one", nil))
-	if err := store.Save(t.Context(), ks, saved); err != nil {
-		t.Fatal(err)
-	}
+	save(t, store, ks, saved)
 	list := &corev1.SecretList{}
 	if err := c.List(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
 	replace(t, c, &list.Items[0], func(s *corev1.Secret) { s.Data["objects"] = []byte("x") })
-	if err := store.Save(t.Context(), ks, saved); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Load(t.Context(), ks, "sha256:aaaa"); err != nil {
+	if _, err := store.Load(t.Context(), ks, save(t, store, ks, saved)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTooLarge(t *testing.T) {
 	store, c := newStore(t)
-	err := store.Save(t.Context(), owner("shop"), stored("aaaa", configMap("one", map[string]any{"k": noise(11 << 20)})))
+	_, err := store.Save(t.Context(), owner("shop"), stored("aaaa", configMap("one", map[string]any{"k": noise(11 << 20)})))
 	var tooLarge *revision.TooLargeError
 	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "8 MiB is the limit") {
 		t.Errorf("the error is %v", err)
@@ -205,13 +220,9 @@ func TestTrim(t *testing.T) {
 	store, c := newStore(t)
 	ks, other := owner("shop"), owner("shop-2")
 	for _, digest := range []string{"aaaa", "bbbb", "cccc"} {
-		if err := store.Save(t.Context(), ks, stored(digest, configMap("one", nil))); err != nil {
-			t.Fatal(err)
-		}
+		save(t, store, ks, stored(digest, configMap("one", nil)))
 	}
-	if err := store.Save(t.Context(), other, stored("aaaa", configMap("one", nil))); err != nil {
-		t.Fatal(err)
-	}
+	save(t, store, other, stored("aaaa", configMap("one", nil)))
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "mine", Labels: map[string]string{revision.OwnerLabel: string(ks.UID)}}}
 	if err := c.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
@@ -249,17 +260,16 @@ func (q *quoting) Enter(r modelcluster.Request) error {
 func TestRefusalsAreWithheld(t *testing.T) {
 	store, c := newStore(t)
 	ks := owner("shop")
-	if err := store.Save(t.Context(), ks, stored("aaaa", configMap("one", nil))); err != nil {
-		t.Fatal(err)
-	}
+	save(t, store, ks, stored("aaaa", configMap("one", nil)))
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("admission webhook denied the request: hunter2"))
 	model, ok := c.(*modelcluster.Client)
 	if !ok {
 		t.Fatalf("the client is %T", c)
 	}
 	store.Client = model.Behind(&quoting{refusal: forbidden})
+	_, saving := store.Save(t.Context(), ks, stored("bbbb", configMap("two", nil)))
 	for name, err := range map[string]error{
-		"save": store.Save(t.Context(), ks, stored("bbbb", configMap("two", nil))),
+		"save": saving,
 		"trim": store.Trim(t.Context(), ks, nil),
 	} {
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "not shown") {

@@ -112,7 +112,7 @@ func TestPinByHand(t *testing.T) {
 }
 
 // awaitStored waits until a revision is the newest of n stored ones.
-func (s *scenario) awaitStored(name, newest string, n int) []v1.RevisionDigest {
+func (s *scenario) awaitStored(name, newest string, n int) []v1.StoredRevision {
 	s.t.Helper()
 	ks := s.await(name, fmt.Sprintf("%d revisions are stored, the newest is %s", n, newest), func(ks *v1.Kustomization) error {
 		if ks.Status.Rollout == nil || len(ks.Status.Rollout.Stored) != n || ks.Status.Rollout.Stored[0].Revision != newest {

@@ -179,7 +179,7 @@ func (w *world) checkForgotten(k *worker, obj *unstructured.Unstructured) {
 }
 
 func isListed(r *v1.RolloutStatus, digest string) bool {
-	return slices.ContainsFunc(r.Stored, func(d v1.RevisionDigest) bool { return d.Digest == digest })
+	return slices.ContainsFunc(r.Stored, func(d v1.StoredRevision) bool { return d.Digest == digest })
 }
 
 // heldOn is the digest of the stored revision that a Kustomization is to run; empty for none.

@@ -56,12 +56,13 @@ func failedPass(t *testing.T, on v1.RollbackOn) (*pass, map[string]*corev1.Secre
 	})}
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "app", "namespace": "shop"}}}
-	if err := p.Revisions.Save(t.Context(), ks, revision.Revision{RevisionDigest: healthyBefore, Objects: []*unstructured.Unstructured{obj}}); err != nil {
+	sum, err := p.Revisions.Save(t.Context(), ks, revision.Revision{RevisionDigest: healthyBefore, Objects: []*unstructured.Unstructured{obj}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	last := healthyBefore
 	p.rollout = v1.RolloutStatus{Phase: v1.PhaseHeld, Wanted: &v1.RevisionDigest{Revision: "main@sha1:abc", Digest: "sha256:d"}, WantedGeneration: 2,
-		LastHealthy: &last, Stored: []v1.RevisionDigest{last}}
+		LastHealthy: &last, Stored: []v1.StoredRevision{{RevisionDigest: last, Checksum: sum}}}
 	return p, secrets
 }
 
@@ -92,6 +93,7 @@ func TestTakeStored(t *testing.T) {
 	for name, damage := range map[string]func(map[string]*corev1.Secret){
 		"":     func(map[string]*corev1.Secret) {},
 		"gone": func(secrets map[string]*corev1.Secret) { clear(secrets) },
+		"not listed with this checksum": nil,
 		"damaged": func(secrets map[string]*corev1.Secret) {
 			for _, s := range secrets {
 				s.Data = nil
@@ -99,7 +101,11 @@ func TestTakeStored(t *testing.T) {
 		},
 	} {
 		p, secrets := failedPass(t, v1.RollbackOnAny)
-		damage(secrets)
+		if damage == nil {
+			p.rollout.Stored[0].Checksum = "sha256:other"
+		} else {
+			damage(secrets)
+		}
 		p.course = plan.Course{Back: true, To: healthyBefore}
 		out := p.takeStored(t.Context())
 		switch {

@@ -48,7 +48,7 @@ func (p *pass) store(ctx context.Context) {
 		p.storeFault = p.mem.tooLargeText
 		return
 	}
-	err := p.Revisions.Save(ctx, p.ks, revision.Revision{RevisionDigest: *p.rollout.LastHealthy, Objects: p.built.Objects})
+	sum, err := p.Revisions.Save(ctx, p.ks, revision.Revision{RevisionDigest: *p.rollout.LastHealthy, Objects: p.built.Objects})
 	var tooLarge *revision.TooLargeError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -57,11 +57,11 @@ func (p *pass) store(ctx context.Context) {
 	case err != nil:
 		p.storeFault = err.Error()
 	default:
-		p.rollout.Stored = plan.StoreNext(p.rollout)
+		p.rollout.Stored = plan.StoreNext(p.rollout, sum)
 	}
 }
 
-func digests(list []v1.RevisionDigest) []string {
+func digests(list []v1.StoredRevision) []string {
 	out := make([]string, 0, len(list))
 	for _, d := range list {
 		out = append(out, d.Digest)

@@ -139,7 +139,7 @@ func (p *pass) stored(ctx context.Context, digest string) (*build.Result, error)
 	if p.mem.stored != nil && p.mem.stored.Digest == digest {
 		return p.mem.stored, nil
 	}
-	r, err := p.Revisions.Load(ctx, p.ks, digest)
+	r, err := p.Revisions.Load(ctx, p.ks, plan.StoredAs(p.rollout, digest))
 	if err != nil {
 		return nil, err
 	}
