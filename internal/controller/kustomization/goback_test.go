@@ -91,8 +91,8 @@ func TestConsiderGoingBack(t *testing.T) {
 // A stored revision takes the place of the build when it is whole. When it is not, nothing is applied or pruned for it.
 func TestTakeStored(t *testing.T) {
 	for name, damage := range map[string]func(map[string]*corev1.Secret){
-		"":     func(map[string]*corev1.Secret) {},
-		"gone": func(secrets map[string]*corev1.Secret) { clear(secrets) },
+		"":                              func(map[string]*corev1.Secret) {},
+		"gone":                          func(secrets map[string]*corev1.Secret) { clear(secrets) },
 		"not listed with this checksum": nil,
 		"damaged": func(secrets map[string]*corev1.Secret) {
 			for _, s := range secrets {
