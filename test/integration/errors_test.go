@@ -135,7 +135,7 @@ func TestUserErrorsAreSaid(t *testing.T) {
 	for _, name := range names {
 		test := tests[name]
 		var message string
-		eventually(t, 30*time.Second, name+" has failed", func(ctx context.Context) error {
+		eventually(t, within, name+" has failed", func(ctx context.Context) error {
 			ks, err := s.get(ctx, name)
 			if err != nil {
 				return err

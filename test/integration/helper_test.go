@@ -23,7 +23,7 @@ const (
 	// pollInterval is the time between two looks of eventually.
 	pollInterval = 50 * time.Millisecond
 	// stopTimeout is how long the controllers may take to end.
-	stopTimeout = 30 * time.Second
+	stopTimeout = 2 * time.Minute
 )
 
 // newNamespace makes a namespace for the test and deletes it afterwards.

@@ -65,7 +65,7 @@ func TestInstalledPodIsAdmitted(t *testing.T) {
 	if err := install.Apply(t.Context(), env.Config, objects, install.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the controller's pod exists", func(ctx context.Context) error {
+	eventually(t, within, "the controller's pod exists", func(ctx context.Context) error {
 		pods := &unstructured.UnstructuredList{}
 		pods.SetAPIVersion("v1")
 		pods.SetKind("PodList")

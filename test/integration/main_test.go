@@ -8,7 +8,7 @@
 //		ns := newNamespace(t)                  // deleted at the end, with what is in it
 //		runHoldfast(t, ns)                     // the controllers, in this process, for that namespace only
 //		create(t, &v1.Kustomization{...})
-//		eventually(t, time.Minute, "the Kustomization is Ready", func(ctx context.Context) error {
+//		eventually(t, within, "the Kustomization is Ready", func(ctx context.Context) error {
 //			var got v1.Kustomization
 //			if err := kube.Get(ctx, client.ObjectKey{Namespace: ns, Name: "app"}, &got); err != nil {
 //				return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +23,7 @@ func TestProcessAnswersAndEnds(t *testing.T) {
 			"http://" + health + "/healthz", "http://" + health + "/readyz",
 			"http://" + metrics + "/metrics", "http://" + metrics + "/debug/pprof/cmdline",
 		} {
-			eventually(t, time.Minute, url+" answers", func(ctx context.Context) error { return answers(ctx, url) })
+			eventually(t, within, url+" answers", func(ctx context.Context) error { return answers(ctx, url) })
 		}
 		t.Cleanup(func() { h.stop(t) })
 	}
@@ -36,7 +35,7 @@ func TestLeaseIsThatOfFlux(t *testing.T) {
 	namespace := newNamespace(t)
 	runHoldfast(t, namespace, func(o *app.Options) { o.LeaderElection.Enable = true })
 	lease := &coordinationv1.Lease{}
-	eventually(t, time.Minute, "the lease is held", func(ctx context.Context) error {
+	eventually(t, within, "the lease is held", func(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: namespace, Name: "kustomize-controller-leader-election"}
 		if err := kube.Get(ctx, key, lease); err != nil {
 			return err
