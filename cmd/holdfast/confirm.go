@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-gitops/holdfast/internal/control"
-	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
 const confirmHelp = `Shows the deletion that waits for a person, or allows exactly that one. A deletion waits when it is larger than maxPrune,
@@ -47,41 +46,19 @@ func newConfirmCommand(g *globals) *cobra.Command {
 	command.Flags().BoolVar(&f.plan, "plan", false, "print what would be deleted, and the digest of it")
 	command.Flags().StringVar(&f.expect, "expect", "", "allow the deletion with this digest")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case f.check() != nil:
-			return f.check()
-		case f.plan == (f.expect != ""):
+		if f.plan == (f.expect != "") {
 			return usageError{errors.New("give either --plan to see what waits, or --expect DIGEST to allow it")}
 		}
-		ctx, cancel := f.context(cmd.Context())
-		defer cancel()
-		namespace, name := kustomizationName(args[0], g.lookIn())
-		answer, err := f.answer(ctx, g, namespace, name)
-		if err != nil {
-			return err
-		}
-		return f.print(cmd.OutOrStdout(), answer, true)
+		return g.ask(cmd, &f.view, args, true, f.pending)
 	}
 	return command
 }
 
-// answer reads what waits, and allows it if it is what was expected.
-func (f *confirmFlags) answer(ctx context.Context, g *globals, namespace, name string) (report.Confirmation, error) {
-	inquirer, err := g.inquirer()
-	if err != nil {
-		return report.Confirmation{}, err
-	}
-	answer, err := inquirer.Confirmation(ctx, namespace, name)
+// pending reads what waits, and allows it if it is what was expected.
+func (f *confirmFlags) pending(ctx context.Context, q question) (answer, error) {
+	a, err := q.Confirmation(ctx, q.namespace, q.name)
 	if err != nil || f.plan {
-		return answer, err
+		return a, err
 	}
-	config, err := g.config()
-	if err != nil {
-		return report.Confirmation{}, err
-	}
-	client, err := control.New(config)
-	if err != nil {
-		return report.Confirmation{}, err
-	}
-	return control.Confirm(ctx, client, namespace, name, f.expect)
+	return control.Confirm(ctx, q.client, q.namespace, q.name, f.expect)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 )
 
@@ -27,25 +29,13 @@ func newDiffCommand(g *globals) *cobra.Command {
 	}
 	view.bind(command.Flags())
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := view.check(); err != nil {
-			return err
-		}
-		inquirer, err := g.inquirer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := view.context(cmd.Context())
-		defer cancel()
-		namespace, name := kustomizationName(args[0], g.lookIn())
 		to := ""
 		if len(args) > 2 {
 			to = args[2]
 		}
-		diff, err := inquirer.Diff(ctx, namespace, name, args[1], to)
-		if err != nil {
-			return err
-		}
-		return view.print(cmd.OutOrStdout(), diff, false)
+		return g.ask(cmd, &view, args, false, func(ctx context.Context, q question) (answer, error) {
+			return q.Diff(ctx, q.namespace, q.name, args[1], to)
+		})
 	}
 	return command
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,21 +26,9 @@ func newHistoryCommand(g *globals) *cobra.Command {
 	}
 	view.bind(command.Flags())
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := view.check(); err != nil {
-			return err
-		}
-		inquirer, err := g.inquirer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := view.context(cmd.Context())
-		defer cancel()
-		namespace, name := kustomizationName(args[0], g.lookIn())
-		history, err := inquirer.History(ctx, namespace, name, time.Now())
-		if err != nil {
-			return err
-		}
-		return view.print(cmd.OutOrStdout(), history, false)
+		return g.ask(cmd, &view, args, false, func(ctx context.Context, q question) (answer, error) {
+			return q.History(ctx, q.namespace, q.name, time.Now())
+		})
 	}
 	return command
 }

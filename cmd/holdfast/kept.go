@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -41,28 +41,12 @@ func newKeptCommand(g *globals) *cobra.Command {
 	command.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
 	command.Flags().StringVar(&reason, "reason", "", "show only what is kept for this reason")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace, name := g.lookIn(), ""
-		switch {
-		case view.check() != nil:
-			return view.check()
-		case allNamespaces && len(args) > 0:
-			return usageError{errors.New("a NAME and --all-namespaces exclude each other: give --namespace with a NAME")}
-		case allNamespaces:
-			namespace = ""
-		case len(args) > 0:
-			namespace, name = kustomizationName(args[0], g.lookIn())
-		}
-		inquirer, err := g.inquirer()
-		if err != nil {
+		if err := oneOrAll(args, allNamespaces); err != nil {
 			return err
 		}
-		ctx, cancel := view.context(cmd.Context())
-		defer cancel()
-		kept, err := inquirer.Kept(ctx, namespace, name, v1.RetentionReason(reason))
-		if err != nil {
-			return err
-		}
-		return view.print(cmd.OutOrStdout(), kept, allNamespaces)
+		return g.ask(cmd, &view, args, allNamespaces, func(ctx context.Context, q question) (answer, error) {
+			return q.Kept(ctx, q.in(allNamespaces), q.name, v1.RetentionReason(reason))
+		})
 	}
 	return command
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,9 +38,9 @@ const releaseExamples = `  # End a pin: Git's revision goes out again
 
 // releaseFlags are the flags of `release`.
 type releaseFlags struct {
-	view
-	plan, wait bool
-	expect     string
+	waiting
+	plan   bool
+	expect string
 }
 
 func newReleaseCommand(g *globals) *cobra.Command {
@@ -53,79 +52,35 @@ func newReleaseCommand(g *globals) *cobra.Command {
 		Example: releaseExamples,
 		Args:    cobra.ExactArgs(1),
 	}
-	f.bind(command.Flags())
+	f.bind(command, "Git's revision is healthy or has failed")
 	command.Flags().BoolVar(&f.plan, "plan", false, "print what would be let go of, and the digest of it")
-	command.Flags().BoolVar(&f.wait, "wait", false, "wait until Git's revision is healthy or has failed; --timeout is 10m then")
 	command.Flags().StringVar(&f.expect, "expect", "", "let go of the objects with this digest")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case f.check() != nil:
-			return f.check()
 		case f.plan && f.expect != "":
 			return usageError{errors.New("give either --plan to see what is kept, or --expect DIGEST to let go of it")}
 		case f.wait && (f.plan || f.expect != ""):
 			return usageError{errors.New("--wait is for the end of a pin or a skip, without --plan and --expect")}
+		case !f.plan && f.expect == "":
+			return g.order(cmd, &f.waiting, args, unpin)
 		}
-		if f.wait && !cmd.Flags().Changed("timeout") {
-			f.timeout = waitTimeout
-		}
-		ctx, cancel := f.context(cmd.Context())
-		defer cancel()
-		namespace, name := kustomizationName(args[0], g.lookIn())
-		if !f.plan && f.expect == "" {
-			return f.unpin(ctx, cmd.OutOrStdout(), g, namespace, name)
-		}
-		answer, err := f.answer(ctx, g, namespace, name)
-		if err != nil {
-			return err
-		}
-		return f.print(cmd.OutOrStdout(), answer, true)
+		return g.ask(cmd, &f.view, args, true, f.kept)
 	}
 	return command
 }
 
-// answer reads what is kept, and lets go of it if it is what was expected.
-func (f *releaseFlags) answer(ctx context.Context, g *globals, namespace, name string) (report.Release, error) {
-	inquirer, err := g.inquirer()
-	if err != nil {
-		return report.Release{}, err
-	}
-	answer, err := inquirer.Release(ctx, namespace, name)
+// kept reads what is kept, and lets go of it if it is what was expected.
+func (f *releaseFlags) kept(ctx context.Context, q question) (answer, error) {
+	a, err := q.Release(ctx, q.namespace, q.name)
 	if err != nil || f.plan {
-		return answer, err
+		return a, err
 	}
-	config, err := g.config()
-	if err != nil {
-		return report.Release{}, err
-	}
-	client, err := control.New(config)
-	if err != nil {
-		return report.Release{}, err
-	}
-	return control.Release(ctx, client, namespace, name, f.expect)
+	return control.Release(ctx, q.client, q.namespace, q.name, f.expect)
 }
 
 // unpin ends a pin or a skip.
-func (f *releaseFlags) unpin(ctx context.Context, out io.Writer, g *globals, namespace, name string) error {
-	inquirer, err := g.inquirer()
-	if err != nil {
-		return err
-	}
-	config, err := g.config()
-	if err != nil {
-		return err
-	}
-	client, err := control.New(config)
-	if err != nil {
-		return err
-	}
-	value, err := control.Unpin(ctx, client, namespace, name, time.Now())
-	if err != nil {
-		return err
-	}
-	answer := report.Command{Namespace: namespace, Name: name, Text: "asked to take the revision of the source again"}
-	if err := f.print(out, answer, false); err != nil || !f.wait {
-		return err
-	}
-	return inquirer.Await(ctx, namespace, name, func(h v1.Heard) bool { return h.Release == value })
+func unpin(ctx context.Context, q question) (answer, heard, error) {
+	value, err := control.Unpin(ctx, q.client, q.namespace, q.name, time.Now())
+	return report.Command{Namespace: q.namespace, Name: q.name, Text: "asked to take the revision of the source again"},
+		func(ks *v1.Kustomization) bool { return heardOf(ks).Release == value }, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,14 +19,8 @@ Kustomization.`
 
 const retryExamples = `  holdfast retry shop --wait`
 
-// retryFlags are the flags of `retry`.
-type retryFlags struct {
-	view
-	wait bool
-}
-
 func newRetryCommand(g *globals) *cobra.Command {
-	f := &retryFlags{}
+	w := &waiting{}
 	command := &cobra.Command{
 		Use:     "retry NAME",
 		Short:   "Try a failed revision once more",
@@ -33,43 +28,13 @@ func newRetryCommand(g *globals) *cobra.Command {
 		Example: retryExamples,
 		Args:    cobra.ExactArgs(1),
 	}
-	f.bind(command.Flags())
-	command.Flags().BoolVar(&f.wait, "wait", false, "wait until it is healthy or has failed; --timeout is 10m then")
+	w.bind(command, "it is healthy or has failed")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		if f.wait && !cmd.Flags().Changed("timeout") {
-			f.timeout = waitTimeout
-		}
-		namespace, name := kustomizationName(args[0], g.lookIn())
-		return f.run(cmd, g, namespace, name)
+		return g.order(cmd, w, args, func(ctx context.Context, q question) (answer, heard, error) {
+			value, err := control.Retry(ctx, q.client, q.namespace, q.name, time.Now())
+			return report.Command{Namespace: q.namespace, Name: q.name, Text: "asked to try the wanted revision once more"},
+				func(ks *v1.Kustomization) bool { return heardOf(ks).Retry == value }, err
+		})
 	}
 	return command
-}
-
-func (f *retryFlags) run(cmd *cobra.Command, g *globals, namespace, name string) error {
-	inquirer, err := g.inquirer()
-	if err != nil {
-		return err
-	}
-	config, err := g.config()
-	if err != nil {
-		return err
-	}
-	client, err := control.New(config)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := f.context(cmd.Context())
-	defer cancel()
-	value, err := control.Retry(ctx, client, namespace, name, time.Now())
-	if err != nil {
-		return err
-	}
-	answer := report.Command{Namespace: namespace, Name: name, Text: "asked to try the wanted revision once more"}
-	if err := f.print(cmd.OutOrStdout(), answer, false); err != nil || !f.wait {
-		return err
-	}
-	return inquirer.Await(ctx, namespace, name, func(h v1.Heard) bool { return h.Retry == value })
 }

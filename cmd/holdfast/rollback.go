@@ -37,14 +37,11 @@ const rollbackExamples = `  # What would go back?
   # Back to a commit, for two hours, without a question
   holdfast rollback shop --to 1f0c9d2 --until 2h -y --wait`
 
-// waitTimeout is how long --wait waits unless --timeout says otherwise.
-const waitTimeout = 10 * time.Minute
-
 // rollbackFlags are the flags of `rollback`.
 type rollbackFlags struct {
-	view
+	waiting
 	to, until, reason string
-	plan, yes, wait   bool
+	plan, yes         bool
 }
 
 func newRollbackCommand(g *globals) *cobra.Command {
@@ -57,13 +54,12 @@ func newRollbackCommand(g *globals) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	flags := command.Flags()
-	f.bind(flags)
+	f.bind(command, "it is healthy or has failed")
 	flags.StringVar(&f.to, "to", "", "the revision: its number in `holdfast history`, commit or digest; otherwise the last healthy one")
 	flags.StringVar(&f.until, "until", plan.UntilNext, "what ends it: 'next', 'released' or a duration such as 2h")
 	flags.StringVar(&f.reason, "reason", "", "why, for those who see it")
 	flags.BoolVar(&f.plan, "plan", false, "only show what would change")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "don't ask")
-	flags.BoolVar(&f.wait, "wait", false, "wait until it is healthy or has failed; --timeout is 10m then")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -82,13 +78,13 @@ func newRollbackCommand(g *globals) *cobra.Command {
 }
 
 func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, until string) error {
-	inquirer, err := g.inquirer()
+	c, err := g.connect()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := f.context(cmd.Context())
 	defer cancel()
-	answer, err := inquirer.Rollback(ctx, namespace, name, f.to)
+	answer, err := c.Rollback(ctx, namespace, name, f.to)
 	if err != nil {
 		return err
 	}
@@ -101,15 +97,7 @@ func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, unt
 			return err
 		}
 	}
-	config, err := g.config()
-	if err != nil {
-		return err
-	}
-	client, err := control.New(config)
-	if err != nil {
-		return err
-	}
-	value, err := control.Rollback(ctx, client, answer, control.RequestOf(answer, person(), f.reason, time.Now()))
+	value, err := control.Rollback(ctx, c.client, answer, control.RequestOf(answer, person(), f.reason, time.Now()))
 	if err != nil {
 		return err
 	}
@@ -117,7 +105,7 @@ func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, unt
 	if err := f.print(cmd.OutOrStdout(), answer, false); err != nil || !f.wait {
 		return err
 	}
-	return inquirer.Await(ctx, namespace, name, func(h v1.Heard) bool { return h.Rollback == value })
+	return c.Await(ctx, namespace, name, func(ks *v1.Kustomization) bool { return heardOf(ks).Rollback == value })
 }
 
 // ask shows the plan and asks. Without a terminal nobody can answer, so that -y has to be given.

@@ -82,11 +82,8 @@ func newStatusCommand(g *globals) *cobra.Command {
 
 // read asks the cluster for what the flags and arguments name.
 func (f *statusFlags) read(ctx context.Context, g *globals, args []string) (report.Status, error) {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), oneOrAll(args, f.allNamespaces)); err != nil {
 		return report.Status{}, err
-	}
-	if f.allNamespaces && len(args) > 0 {
-		return report.Status{}, usageError{errors.New("a NAME and --all-namespaces exclude each other: give --namespace with a NAME")}
 	}
 	inquirer, err := g.inquirer()
 	if err != nil {

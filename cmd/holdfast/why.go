@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 )
 
@@ -40,20 +42,9 @@ func newWhyCommand(g *globals) *cobra.Command {
 	}
 	view.bind(command.Flags())
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := view.check(); err != nil {
-			return err
-		}
-		ctx, cancel := view.context(cmd.Context())
-		defer cancel()
-		inquirer, err := g.inquirer()
-		if err != nil {
-			return err
-		}
-		answer, err := inquirer.Why(ctx, args[0], g.lookIn())
-		if err != nil {
-			return err
-		}
-		return view.print(cmd.OutOrStdout(), answer, true)
+		return g.ask(cmd, &view, nil, true, func(ctx context.Context, q question) (answer, error) {
+			return q.Why(ctx, args[0], q.namespace)
+		})
 	}
 	return command
 }

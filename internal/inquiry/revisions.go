@@ -111,7 +111,7 @@ const (
 
 // Await looks once a second until a command was taken up and its outcome is decided. The error has the exit code of the outcome;
 // nil for a healthy one.
-func (q *Inquirer) Await(ctx context.Context, namespace, name string, heard func(v1.Heard) bool) error {
+func (q *Inquirer) Await(ctx context.Context, namespace, name string, heard func(*v1.Kustomization) bool) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -122,7 +122,7 @@ func (q *Inquirer) Await(ctx context.Context, namespace, name string, heard func
 		case err != nil:
 			return err
 		}
-		if r := ks.Status.Rollout; r != nil && r.Heard != nil && heard(*r.Heard) {
+		if heard(ks) {
 			if done, err := decided(ks); done {
 				return err
 			}
@@ -136,18 +136,17 @@ func (q *Inquirer) Await(ctx context.Context, namespace, name string, heard func
 
 // decided tells whether a Kustomization is not on its way any more, and how it ended.
 func decided(ks *v1.Kustomization) (bool, error) {
-	ready := apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.ReadyCondition)
-	switch {
-	case ready == nil || ready.Status == "Unknown" || ks.Status.ObservedGeneration != ks.Generation && ready.Status == "True":
+	code := exitFailed
+	switch report.OutcomeOf(ks) {
+	case "":
 		return false, nil
-	case ready.Status == "True":
-		return ks.Status.Rollout.Phase == v1.PhaseHealthy || ks.Status.Rollout.Phase == v1.PhasePruning, nil
-	case ready.Reason == v1.ReasonRolledBack:
-		return true, &app.Error{Code: exitRolledBack, Err: fmt.Errorf("%s/%s: %s", ks.Namespace, ks.Name, ready.Message)}
-	case ready.Reason == fluxmeta.DependencyNotReadyReason:
-		return false, nil
-	case ks.Status.Rollout.Skipped != nil && ks.Status.Rollout.Phase == v1.PhaseHeld && ks.Status.Rollout.Skipped.Digest == ks.Status.Rollout.Wanted.Digest:
-		return false, nil // it goes back in a moment
+	case report.OutcomeHealthy:
+		return true, nil
+	case report.OutcomeRolledBack:
+		code = exitRolledBack
+	default:
+		// It failed.
 	}
-	return true, &app.Error{Code: exitFailed, Err: fmt.Errorf("%s/%s: %s: %s", ks.Namespace, ks.Name, ready.Reason, ready.Message)}
+	ready := apimeta.FindStatusCondition(ks.Status.Conditions, fluxmeta.ReadyCondition)
+	return true, &app.Error{Code: code, Err: fmt.Errorf("%s/%s: %s: %s", ks.Namespace, ks.Name, ready.Reason, ready.Message)}
 }
