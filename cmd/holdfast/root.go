@@ -30,6 +30,8 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast confirm       shows a deletion that waits for a person, and allows it
   holdfast history       lists what was rolled out and how it ended; holdfast diff compares
   holdfast rollback      brings a healthy revision back; holdfast release and retry end that
+  holdfast reconcile     looks now instead of at the next interval, with --with-source after fetching
+  holdfast suspend       stops a Kustomization; holdfast resume goes on
   holdfast takeover      says what happens when holdfast takes over from Flux; holdfast handback about the way back
   holdfast release       leaves what was kept while pruning was off on the cluster for good
 
@@ -85,12 +87,15 @@ func newRootCommand() *cobra.Command {
 		newHistoryCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
+		newReconcileCommand(g),
 		newReleaseCommand(g),
 		newRemoteBuildCommand(),
+		newResumeCommand(g),
 		newRetryCommand(g),
 		newRollbackCommand(g),
 		newRunCommand(g),
 		newStatusCommand(g),
+		newSuspendCommand(g),
 		newTakeoverCommand(g),
 		newVersionCommand(),
 		newWhyCommand(g),

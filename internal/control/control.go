@@ -10,11 +10,14 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/app"
+	"github.com/holdfast-gitops/holdfast/internal/inquiry"
+	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
@@ -77,31 +80,42 @@ func Release(ctx context.Context, c client.Client, namespace, name, digest strin
 
 func get(ctx context.Context, c client.Client, namespace, name string) (*v1.Kustomization, error) {
 	ks := &v1.Kustomization{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ks); err != nil {
-		return nil, fmt.Errorf("get Kustomization %s/%s: %w", namespace, name, err)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ks)
+	switch {
+	case err == nil:
+		return ks, nil
+	case observe.IsAbsent(err):
+		return nil, refusedf("no Kustomization %s in namespace %s: give another --namespace, or see `holdfast status -A`", name, namespace)
 	}
-	return ks, nil
+	return nil, inquiry.Failed("get Kustomization "+namespace+"/"+name, err)
 }
 
 // annotate writes an annotation, bound to the version of the object that was read, and tells whether it did.
 func annotate(ctx context.Context, c client.Client, ks *v1.Kustomization, key, value string) (bool, error) {
+	err := change(ctx, c, ks, "annotate", func() { metav1.SetMetaDataAnnotation(&ks.ObjectMeta, key, value) })
+	return err == nil, err
+}
+
+// change writes what alter does to an object, bound to the version of it that was read. did names the step in errors.
+func change(ctx context.Context, c client.Client, ks *v1.Kustomization, did string, alter func()) error {
 	before := ks.DeepCopy()
-	if ks.Annotations == nil {
-		ks.Annotations = map[string]string{}
-	}
-	ks.Annotations[key] = value
+	alter()
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := c.Patch(ctx, ks, patch, client.FieldOwner(v1.CLIManager))
+	return written(c.Patch(ctx, ks, patch, client.FieldOwner(v1.CLIManager)), did, v1.KustomizationKind, ks)
+}
+
+// written explains what a write ended with.
+func written(err error, did, kind string, obj client.Object) error {
+	key := obj.GetNamespace() + "/" + obj.GetName()
 	switch {
+	case err == nil:
+		return nil
 	case apierrors.IsConflict(err):
-		return false, refusedf("%s/%s changed in this moment: nothing is written; try again", ks.Namespace, ks.Name)
+		return refusedf("%s %s changed in this moment: nothing is written; try again", kind, key)
 	case apierrors.IsForbidden(err):
-		return false, &app.Error{Code: app.ExitUnavailable, Err: fmt.Errorf("annotate Kustomization %s/%s: %w; ask for the verb patch on kustomizations",
-			ks.Namespace, ks.Name, err)}
-	case err != nil:
-		return false, fmt.Errorf("annotate Kustomization %s/%s: %w", ks.Namespace, ks.Name, err)
+		return &app.Error{Code: app.ExitUnavailable, Err: fmt.Errorf("%s %s %s: %w; ask for the verb patch on this kind", did, kind, key, err)}
 	}
-	return true, nil
+	return fmt.Errorf("%s %s %s: %w", did, kind, key, err)
 }
 
 func refusedf(format string, args ...any) error {

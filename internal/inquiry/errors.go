@@ -58,6 +58,9 @@ func isAnswer(err error) bool {
 	return errors.As(err, &status)
 }
 
+// Failed explains an error about Kustomizations for a person, with the exit code that goes with it.
+func Failed(what string, err error) error { return failed(what, kustomizationResource, err) }
+
 // lacking says which right is missing for more, or what else kept it from being read.
 func lacking(what string, err error, consequence string) string {
 	if apierrors.IsForbidden(err) {

@@ -47,7 +47,7 @@ func (a *KustomizationAnswer) nextOfState(ks *v1.Kustomization) []string {
 	case NeedsConfirmation:
 		return a.nextConfirmation(ks)
 	case Paused:
-		return []string{fmt.Sprintf("kubectl patch %s %s -n %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", resource, ks.Name, ks.Namespace)}
+		return []string{command("resume", ks) + "   the revision of the source is taken up at once"}
 	case Waiting:
 		return a.nextWaiting(ks)
 	case Applying:
@@ -72,7 +72,7 @@ const (
 
 // applyNow is the command that asks for a pass now, in whose course everything is applied again.
 func applyNow(ks *v1.Kustomization) string {
-	return fmt.Sprintf(`kubectl annotate %s %s -n %s reconcile.fluxcd.io/requestedAt="$(date +%%s)" --overwrite`, resource, ks.Name, ks.Namespace)
+	return command("reconcile", ks)
 }
 
 // expectsAll tells whether everything that is wanted was applied, so that what is not there was taken away.

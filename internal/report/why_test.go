@@ -95,7 +95,7 @@ func TestWhatIsGoneIsNotSafe(t *testing.T) {
 	says(t, got, "NOT SAFE", "Deployment team/eager: 0 of 3 pods ready",
 		"GONE: ConfigMap team/eager-config-old was kept", "1 user refers to it: ReplicaSet team/eager-1 (3 pods)",
 		"a revert to "+report.Short(revision1)+" creates it again",
-		"MISSING ON THE CLUSTER\n  ConfigMap team/eager-config-new", "reconcile.fluxcd.io/requestedAt=")
+		"MISSING ON THE CLUSTER\n  ConfigMap team/eager-config-new", "at once with: holdfast reconcile")
 	if strings.Contains(got, "STILL SAFE") {
 		t.Errorf("something is called safe:\n%s", got)
 	}

@@ -51,7 +51,7 @@ func TestStatusAndWhyFollowARelease(t *testing.T) {
 	s.awaitReady("web", r3)
 	s.suspend("web")
 	says(t, s.status(q), "Paused")
-	says(t, s.why(q, "ks/web"), "is paused", `"suspend":false`)
+	says(t, s.why(q, "ks/web"), "is paused", "holdfast resume web")
 }
 
 // What was kept and then deleted by hand is not called safe, and without a verdict of the release the old pods are not

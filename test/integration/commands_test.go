@@ -1,0 +1,70 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+)
+
+// TestSuspendReconcileAndResume: a suspended Kustomization takes up nothing, asking for it is refused with the way out, and what was
+// deleted by hand comes back when asked for.
+func TestSuspendReconcileAndResume(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1")})
+	s.follow()
+	s.deploy("web")
+	s.awaitReady("web", r1)
+	if err := kube.Delete(t.Context(), s.cm("a")); err != nil {
+		t.Fatal(err)
+	}
+	says(t, s.holdfast(0, "reconcile", "web", "--with-source", "--wait"), "asked to look at it now", "GitRepository", "offers main@")
+	s.uid(s.cm("a"))
+
+	says(t, s.holdfast(0, "suspend", "web"), "is suspended", "holdfast resume web -n "+s.namespace)
+	says(t, s.holdfast(0, "suspend", "web"), "was suspended already")
+	r2 := s.push(map[string]string{"a.yaml": configMap("a", "2")})
+	says(t, s.holdfast(5, "reconcile", "web"), "is suspended: nothing is written")
+	says(t, s.holdfast(0, "status"), "Paused")
+	says(t, s.holdfast(0, "why", "web"), "holdfast resume web")
+	says(t, s.holdfast(64, "resume"), "NAME of a Kustomization or --all")
+	says(t, s.holdfast(0, "resume", "--all"), s.namespace+"/web is resumed")
+	s.awaitReady("web", r2)
+	says(t, s.holdfast(0, "resume", "--all"), "No Kustomization is suspended")
+	says(t, s.holdfast(2, "reconcile", "nothere"), "no Kustomization nothere")
+	manager := ""
+	for _, entry := range s.mustGet("web").ManagedFields {
+		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), "requestedAt") {
+			manager = entry.Manager
+		}
+	}
+	if manager != v1.CLIManager {
+		t.Errorf("the request was written by %q", manager)
+	}
+}
+
+// TestSuspendTellsOfTheParent: what Git says about spec.suspend decides whether a suspension lasts, and the command says which it is.
+func TestSuspendTellsOfTheParent(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	nested := func(name, more string) string {
+		return fmt.Sprintf("apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: %[1]s, namespace: %[2]s}\n"+
+			"spec: {interval: 1h, prune: true, path: ./none, targetNamespace: %[2]s, sourceRef: {kind: GitRepository, name: %[3]s}%[4]s}\n", name, s.namespace, sourceName, more)
+	}
+	r1 := s.push(map[string]string{"kustomization.yaml": "resources: [lasts.yaml, undone.yaml]\n",
+		"lasts.yaml": nested("lasts", ""), "undone.yaml": nested("undone", ", suspend: false"), "none/cm.yaml": configMap("none", "1")})
+	s.follow()
+	s.deploy("parent", func(ks *v1.Kustomization) { ks.Spec.Wait = false })
+	s.awaitReady("parent", r1)
+	says(t, s.holdfast(0, "suspend", "lasts"), s.namespace+"/parent, applies it out of Git", "stays suspended")
+	says(t, s.holdfast(0, "suspend", "undone"), s.namespace+"/parent, sets spec.suspend itself and undoes this")
+	says(t, s.holdfast(0, "reconcile", "parent", "--wait"), "asked")
+	if !s.mustGet("lasts").Spec.Suspend || s.mustGet("undone").Spec.Suspend {
+		t.Error("the parent did not do what was said of it")
+	}
+	s.awaitCondition("undone", "Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
