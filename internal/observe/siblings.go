@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,19 +124,49 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 	for _, e := range inventory.Decode(ks.Status.Inventory).Entries() {
 		s.Inventory[scope.Canonical(e.ID, o.Mapper)] = struct{}{}
 	}
-	if r := ks.Status.Rollout; r != nil && r.Wanted != nil {
-		s.BuiltRevision = r.Wanted.Revision
-		s.SpecPending = r.WantedGeneration != ks.Generation
-		o.addSkipped(&s, r.Skipped)
-	}
-	if r := ks.Status.Rollout; r != nil {
-		for _, kept := range r.Retained {
-			if id, err := object.ParseInventory(kept.ID); err == nil {
-				s.Kept[scope.Canonical(id, o.Mapper)] = struct{}{}
-			}
-		}
+	if isOfAnother(ks) {
+		s.BuiltRevision = builtByAnother(ks)
+	} else {
+		o.addRollout(&s, ks)
 	}
 	return neighbour{Sibling: s, uid: ks.UID, source: sourceOf(ks), cluster: clusterOf(ks)}
+}
+
+// addRollout adds what holdfast itself wrote of a Kustomization.
+func (o *Observer) addRollout(s *plan.Sibling, ks *v1.Kustomization) {
+	r := ks.Status.Rollout
+	if r.Wanted != nil {
+		s.BuiltRevision = r.Wanted.Revision
+		s.SpecPending = r.WantedGeneration != ks.Generation
+		o.addSkipped(s, r.Skipped)
+	}
+	for _, kept := range r.Retained {
+		if id, err := object.ParseInventory(kept.ID); err == nil {
+			s.Kept[scope.Canonical(id, o.Mapper)] = struct{}{}
+		}
+	}
+}
+
+// isOfAnother tells whether Flux looks after a Kustomization, as it does with those of another shard: it writes no status.rollout,
+// and leaves what holdfast wrote there as it was. Then it is the revision in lastAppliedRevision that tells: holdfast has never
+// another one there than the one it wants or the last one that it applied in full.
+func isOfAnother(ks *v1.Kustomization) bool {
+	r, last := ks.Status.Rollout, ks.Status.LastAppliedRevision
+	if r == nil {
+		return true
+	}
+	isLast := func(d *v1.RevisionDigest) bool { return d != nil && d.Revision == last }
+	return r.Wanted != nil && last != "" && !isLast(r.Wanted) && !isLast(r.Running) && builtByAnother(ks) != ""
+}
+
+// builtByAnother is the revision that the inventory of a Kustomization of Flux speaks of; empty while that is not certain. Flux
+// writes lastAppliedRevision after the inventory of that revision, and takes Ready back before it applies anything else;
+// lastAttemptedRevision comes before the inventory and proves nothing.
+func builtByAnother(ks *v1.Kustomization) string {
+	if ks.Status.ObservedGeneration != ks.Generation || !conditions.IsTrue(ks, meta.ReadyCondition) {
+		return ""
+	}
+	return ks.Status.LastAppliedRevision
 }
 
 // clusterOf identifies the cluster that a Kustomization works on, by its kubeconfig; empty for the controller's own. Two

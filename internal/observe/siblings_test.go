@@ -103,6 +103,51 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
+// What Flux looks after is judged by what Flux writes: the revision of the last apply, once it is Ready with the spec of now. What
+// holdfast wrote there before does not count any more when Flux has gone on from there.
+func TestSiblingsOfFlux(t *testing.T) {
+	of := func(ready metav1.ConditionStatus, applied string, changes ...func(*v1.Kustomization)) v1.Kustomization {
+		return kustomization("other", append([]func(*v1.Kustomization){func(ks *v1.Kustomization) {
+			ks.Status = v1.KustomizationStatus{}
+			ks.Status.ObservedGeneration, ks.Status.LastAppliedRevision, ks.Status.LastAttemptedRevision = 3, applied, "v3"
+			ks.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: ready, Reason: "Any"}}
+		}}, changes...)...)
+	}
+	had := func(running string) func(*v1.Kustomization) {
+		return func(ks *v1.Kustomization) {
+			ks.Status.Rollout = &v1.RolloutStatus{Wanted: &v1.RevisionDigest{Revision: "v1"}, WantedGeneration: 2, Running: &v1.RevisionDigest{Revision: running},
+				Retained: []v1.RetainedObject{{ID: cm.Inventory()}}, Skipped: &v1.SkippedRevision{}}
+		}
+	}
+	tests := map[string]struct {
+		ks      v1.Kustomization
+		want    string
+		pending bool
+		kept    int
+	}{
+		"ready":                          {ks: of(metav1.ConditionTrue, "v2"), want: "v2"},
+		"at work":                        {ks: of(metav1.ConditionUnknown, "v2")},
+		"failed":                         {ks: of(metav1.ConditionFalse, "v2")},
+		"never applied":                  {ks: of(metav1.ConditionTrue, "")},
+		"no condition":                   {ks: of(metav1.ConditionTrue, "v2", func(ks *v1.Kustomization) { ks.Status.Conditions = nil })},
+		"another spec":                   {ks: of(metav1.ConditionTrue, "v2", func(ks *v1.Kustomization) { ks.Generation = 4 })},
+		"was holdfast's":                 {ks: of(metav1.ConditionTrue, "v2", had("v1")), want: "v2"},
+		"was holdfast's, and is at work": {ks: of(metav1.ConditionUnknown, "v2", had("v1")), pending: true, kept: 1},
+		"is holdfast's":                  {ks: of(metav1.ConditionTrue, "v2", had("v2")), pending: true, kept: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			self := kustomization("self")
+			o := listing(new(int), self, tt.ks)
+			o.Mapper = mapperOf(configMap)
+			got := o.Siblings(t.Context(), &self, now, 0).List
+			if len(got) != 1 || got[0].BuiltRevision != tt.want || got[0].SpecPending != tt.pending || len(got[0].Kept) != tt.kept {
+				t.Errorf("%+v, want built %q, pending %t, %d kept", got, tt.want, tt.pending, tt.kept)
+			}
+		})
+	}
+}
+
 // Those that wait share a list for a moment; before a deletion it is made anew. A list that failed is not shared.
 func TestSiblingsAreShared(t *testing.T) {
 	calls := 0

@@ -28,7 +28,8 @@ type Sibling struct {
 	Deleting bool
 	// DependsOn are the Kustomizations that it depends on.
 	DependsOn []Owner
-	// BuiltRevision is the revision that its inventory speaks of. The two are stored in one write.
+	// BuiltRevision is the revision that its inventory speaks of: the two are stored in one write, or the revision after the
+	// inventory. Empty while that is not certain.
 	BuiltRevision string
 	// SpecPending is true when its spec changed after it built that revision, so that the inventory speaks of another spec.
 	SpecPending bool

@@ -199,10 +199,53 @@ func TestParityOfShards(t *testing.T) {
 	label(theirs, ours)
 	s.awaitReady("theirs", r1)
 	label(theirs, nil)
-	r2 := s.push(map[string]string{"a/a.yaml": configMap("a", "2"), "b/b.yaml": configMap("b", "2")})
+	r2 := s.push(map[string]string{"a/a.yaml": configMap("a", "2"), "a/old.yaml": configMap("old", "1"), "b/b.yaml": configMap("b", "2")})
 	s.awaitReady("ours", r2)
 	if got := s.mustGet("theirs").Status.LastAttemptedRevision; got != r1 {
 		t.Errorf("one that left the shard attempted %s", got)
+	}
+
+	// What leaves the source is deleted when those that are left to Flux have built the revision, as Flux tells it.
+	s.deploy("never-ours", at("./b"), func(ks *v1.Kustomization) { ks.Spec.NamePrefix = "never-" })
+	r3 := s.push(map[string]string{"a/a.yaml": configMap("a", "2"), "b/b.yaml": configMap("b", "2")})
+	s.awaitHeldFor("ours", "never-ours has not built "+r3)
+	s.readyByFlux("never-ours", r3)
+	s.awaitHeldFor("ours", "theirs has not built "+r3)
+	s.stays(s.cm("old"))
+	s.readyByFlux("theirs", r3)
+	eventuallyGone(t, within, s.cm("old"))
+	s.stays(s.cm("a"), s.cm("b"))
+
+	// So is what a Kustomization leaves when it is deleted.
+	if err := kube.Delete(t.Context(), s.mustGet("ours")); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyGone(t, within, s.cm("a"))
+	eventuallyGone(t, within, &v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ours"}})
+	s.stays(s.cm("b"))
+}
+
+// awaitHeldFor waits until one object is kept, for a reason that says so.
+func (s *scenario) awaitHeldFor(name, message string) {
+	s.t.Helper()
+	s.await(name, "keeping an object since "+message, func(ks *v1.Kustomization) error {
+		if r := ks.Status.Rollout.Retained; len(r) != 1 || r[0].Reason != v1.RetainedMovedElsewhere || !strings.Contains(r[0].Message, message) {
+			return fmt.Errorf("it keeps %+v", r)
+		}
+		return nil
+	})
+}
+
+// readyByFlux writes the status that kustomize-controller writes at the end of a reconciliation.
+func (s *scenario) readyByFlux(name, revision string) {
+	s.t.Helper()
+	ks := s.mustGet(name)
+	patch := client.MergeFrom(ks.DeepCopy())
+	ks.Status.ObservedGeneration, ks.Status.LastAppliedRevision, ks.Status.LastAttemptedRevision = ks.Generation, revision, revision
+	meta.SetStatusCondition(&ks.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "ReconciliationSucceeded",
+		Message: "Applied revision: " + revision, ObservedGeneration: ks.Generation})
+	if err := kube.Status().Patch(s.t.Context(), ks, patch, client.FieldOwner(v1.StatusManager)); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
