@@ -28,7 +28,7 @@ func (p *pass) keepRevision(ctx context.Context) *outcome {
 	left := plan.Stored(p.rollout, p.rolloutBefore(), keep)
 	if len(left) != len(p.rollout.Stored) {
 		if err := p.Revisions.Trim(ctx, p.ks, digests(left)); err != nil {
-			p.storeFault = err.Error()
+			p.trimFault = err.Error()
 		} else {
 			p.rollout.Stored = left
 		}
@@ -41,6 +41,14 @@ func (p *pass) keepRevision(ctx context.Context) *outcome {
 func (p *pass) isLastHealthy() bool {
 	last := p.rollout.LastHealthy
 	return p.rollout.Phase == v1.PhaseHealthy && last != nil && last.Digest == p.built.Digest && len(p.built.Objects) > 0
+}
+
+// notTrimmed says why more revisions are stored than are to be kept.
+func (p *pass) notTrimmed() string {
+	if p.trimFault == "" {
+		return ""
+	}
+	return bounded("; those that are not needed any more can't be deleted: " + p.trimFault)
 }
 
 func (p *pass) store(ctx context.Context) {
@@ -83,7 +91,7 @@ func (p *pass) reportRollbackReady(keep int) {
 	case last == nil:
 		conditions.MarkFalse(p.ks, v1.RollbackReadyCondition, "NothingHealthy", "no revision was healthy yet, so there is none to go back to")
 	case slices.Contains(digests(p.rollout.Stored), last.Digest):
-		conditions.MarkTrue(p.ks, v1.RollbackReadyCondition, "Stored", "%s is stored; %d in all", last.Revision, len(p.rollout.Stored))
+		conditions.MarkTrue(p.ks, v1.RollbackReadyCondition, "Stored", "%s is stored; %d in all%s", last.Revision, len(p.rollout.Stored), p.notTrimmed())
 	case before == nil:
 		conditions.MarkFalse(p.ks, v1.RollbackReadyCondition, "NotStored", "%s was healthy before revisions were kept", last.Revision)
 	}

@@ -66,8 +66,9 @@ type pass struct {
 	awaitsWord bool
 	// independent is true when dependencies were not looked at for a person's choice.
 	independent bool
-	// noRollback says why a failed revision is not rolled back, and storeFault why one can't be stored.
-	noRollback, storeFault string
+	// noRollback says why a failed revision is not rolled back, storeFault why one can't be stored, and trimFault why one that is
+	// not needed any more is still stored.
+	noRollback, storeFault, trimFault string
 	// stage is what the pass is at, in Flux's words. The condition Reconciling shows it when the pass fails there.
 	stage string
 	// healthText is what keeps the build from being healthy, in Flux's words.
