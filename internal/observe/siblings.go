@@ -113,6 +113,7 @@ func (o *Observer) listNeighbours(ctx context.Context) ([]neighbour, error) {
 func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 	s := plan.Sibling{
 		Owner:     plan.Owner{Name: ks.Name, Namespace: ks.Namespace},
+		UID:       string(ks.UID),
 		Suspended: ks.Spec.Suspend,
 		Deleting:  ks.DeletionTimestamp != nil,
 		Inventory: object.Set{},

@@ -26,6 +26,8 @@ type view struct {
 	inside map[string]object.ID
 	// dependents keep a Kustomization that is being deleted from deleting anything.
 	dependents dependents
+	// leaving are other Kustomizations that are about to be deleted from here.
+	leaving object.Set
 	// mass is what counts against maxPrune.
 	mass mass
 }
@@ -45,6 +47,7 @@ func newView(f Facts) view {
 			note(s.ID)
 		}
 	}
+	v.leaving = v.leavingSiblings()
 	v.mass = newMass(v)
 	alone := v // without blockers: one object does not wait for another when asked whether others wait for it
 	for _, s := range f.Stale {

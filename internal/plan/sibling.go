@@ -20,6 +20,8 @@ type Siblings struct {
 // Sibling is what matters of another Kustomization.
 type Sibling struct {
 	Owner
+	// UID of the Kustomization as an object of the controller's own cluster.
+	UID string
 	// SameSource is true when it follows the source of this one.
 	SameSource bool
 	// Suspended is true when it does not take up revisions.
@@ -44,8 +46,8 @@ func (o Owner) name() string { return "Kustomization/" + o.Namespace + "/" + o.N
 
 // movedElsewhere: what leaves one Kustomization often turns up in another one of the same commit, and whichever comes first
 // must not delete what the other is about to apply. So the object is kept while the inventory of another one has it, and
-// until every other one of the same source has built this revision with its spec of now, and so shown whether it has it. Time
-// alone releases nothing. Once the other one has applied the object, its owner labels are the other's, and the entry is dropped.
+// until every other one of the same source has built this revision with its spec of now, and so shown whether it has it. Those that
+// are about to go themselves are not waited for. Time alone releases nothing. Once the other one has applied the object, its owner labels are the other's, and the entry is dropped.
 //
 // A Kustomization that is being deleted may have a successor under another name, which has built nothing yet. It waits as
 // well, for the newest revision of the source, and Finalize bounds the wait.
@@ -74,13 +76,41 @@ func movedElsewhere(f view, s Stale) *Hold {
 }
 
 // isBehind tells whether the inventory of another Kustomization does not show yet what the source has for it. One that is
-// suspended or being deleted takes up nothing.
+// suspended, being deleted or about to be deleted from here takes up nothing.
 func (v view) isBehind(o Sibling) bool {
-	if !o.SameSource || o.Suspended || o.Deleting {
+	if !o.SameSource || o.Suspended || o.Deleting || v.leaving.Has(o.id()) {
 		return false
 	}
 	want := v.awaitedRevision()
 	return o.SpecPending || o.BuiltRevision == "" || want != "" && o.BuiltRevision != want
+}
+
+// leavingSiblings are the other Kustomizations that are stale here, that nobody else has and that go as soon as they may. What the
+// revision has for one that it does not have itself is wanted by nobody. Without this, a Kustomization that left the source together
+// with its directory would keep itself: it can't build a revision that lacks its path.
+func (v view) leavingSiblings() object.Set {
+	out := object.Set{}
+	for _, s := range v.Stale {
+		if s.ID.GroupKind() != v.Owner.id().GroupKind() || s.Seen.Presence != Present || dropped(v.Facts, s) != nil {
+			continue
+		}
+		// By its UID, since the objects of this Kustomization may be on another cluster.
+		if v.firstSibling(func(o Sibling) bool { return o.id() == s.ID && o.UID != "" && o.UID == s.Seen.UID }) == nil {
+			continue
+		}
+		taken := v.firstSibling(func(other Sibling) bool { return other.Inventory.Has(s.ID) })
+		if taken == nil && firstHold(beforeSeen, v, s) == nil && firstHold(staysForItself, v, s) == nil && (allowed(s) || !v.demands(s).word) {
+			out[s.ID] = struct{}{}
+		}
+	}
+	return out
+}
+
+// staysForItself are the guards that keep an object for what it is, whatever the other Kustomizations want.
+var staysForItself = []guard{
+	{"itself", itself},
+	{"prune disabled", pruneDisabled},
+	{"taken over", takenOver},
 }
 
 // awaitedRevision is the revision that the others are to have built; empty when a deletion has no source to tell it.

@@ -81,3 +81,52 @@ func finalizing(newest string) func(*plan.Facts) {
 		f.Finalizing, f.Build = true, plan.Build{Newest: newest}
 	}
 }
+
+// TestC13LeavingSiblings: a Kustomization that left the source together with its directory can't build the revision. Neither it nor
+// what left with it waits for that, unless it stays for a reason of its own, or for somebody else.
+func TestC13LeavingSiblings(t *testing.T) {
+	const child, second, config = "Kustomization.kustomize.toolkit.fluxcd.io/flux-system/child", "Kustomization.kustomize.toolkit.fluxcd.io/flux-system/second", "ConfigMap/shop/a"
+	const goesAfterThem = "Terminating" // Kustomizations go first
+	behind := func(name, uid string) plan.Sibling {
+		return plan.Sibling{Owner: plan.Owner{Namespace: "flux-system", Name: name}, UID: uid, SameSource: true, BuiltRevision: "v1", Inventory: object.Set{}}
+	}
+	for what, c := range map[string]struct {
+		change func(*plan.Facts)
+		want   string
+	}{
+		"two leave together":                {change: func(*plan.Facts) {}, want: goesAfterThem},
+		"while this one is deleted":         {change: finalizing("v2"), want: goesAfterThem},
+		"one is of another cluster":         {change: func(f *plan.Facts) { f.Stale[0].Seen.UID = "another" }, want: "MovedElsewhere"},
+		"one has no UID":                    {change: func(f *plan.Facts) { f.Stale[0].Seen.UID, f.Siblings.List[0].UID = "", "" }, want: "MovedElsewhere"},
+		"one is not seen":                   {change: func(f *plan.Facts) { f.Stale[0].Seen.Presence = plan.Unknown }, want: "MovedElsewhere"},
+		"one is someone else's":             {change: func(f *plan.Facts) { f.Stale[0].Seen.OwnerName = "another" }, want: "MovedElsewhere"},
+		"one is not to be pruned":           {change: func(f *plan.Facts) { f.Stale[0].Seen.DisabledBy = "prune: disabled" }, want: "MovedElsewhere"},
+		"one left while pruning was off":    {change: func(f *plan.Facts) { f.Stale[0].WasPruneOff = true }, want: "MovedElsewhere"},
+		"one was let go of":                 {change: func(f *plan.Facts) { f.Stale[0].Released = true }, want: "MovedElsewhere"},
+		"one waits for a person":            {change: func(f *plan.Facts) { f.Stale[0].Seen.When = v1.PruneConfirm }, want: "MovedElsewhere"},
+		"one waited for a person, who came": {change: func(f *plan.Facts) { f.Stale[0].Seen.When, f.Stale[0].Confirmed = v1.PruneConfirm, "uid-"+child }, want: goesAfterThem},
+		"one was taken over by the failed revision": {change: func(f *plan.Facts) {
+			f.Aside = &plan.Aside{Revision: "v3", Wants: object.NewSet(id(child))}
+		}, want: "MovedElsewhere"},
+		"one moved to a third": {change: func(f *plan.Facts) {
+			third := behind("third", "uid-third")
+			third.BuiltRevision, third.Inventory = "v2", object.NewSet(id(child))
+			f.Siblings.List = append(f.Siblings.List, third)
+		}, want: "MovedElsewhere"},
+		"a third is behind": {change: func(f *plan.Facts) { f.Siblings.List = append(f.Siblings.List, behind("third", "uid-third")) }, want: "MovedElsewhere"},
+		"one has what left": {change: func(f *plan.Facts) { f.Siblings.List[0].Inventory = object.NewSet(id(config)) }, want: "MovedElsewhere"},
+		"it is not stale":   {change: func(f *plan.Facts) { f.Stale = f.Stale[1:] }, want: "MovedElsewhere"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := facts(free(child), free(second), free(config))
+			f.Siblings.List = []plan.Sibling{behind("child", "uid-"+child), behind("second", "uid-"+second)}
+			c.change(&f)
+			p := plan.Prune(f)
+			wantOutcome(t, p, config, c.want)
+			if c.want == goesAfterThem {
+				wantOutcome(t, p, child, "delete")
+				wantOutcome(t, p, second, "delete")
+			}
+		})
+	}
+}

@@ -128,3 +128,22 @@ func TestUnservedKindLeavesNoEntry(t *testing.T) {
 	}
 	eventuallyGone(t, within, ks)
 }
+
+// TestC13RemovedWithItsDirectory: a parent drops a Kustomization, and the same commit drops its directory. The child needs no source to
+// go: what it made goes with it.
+func TestC13RemovedWithItsDirectory(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	child := fmt.Sprintf("apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: child}\n"+
+		"spec: {interval: 10m, prune: true, path: ./child, targetNamespace: %s, sourceRef: {kind: GitRepository, name: app}}\n", s.namespace)
+	r1 := s.push(map[string]string{"parent/child.yaml": child, "parent/c.yaml": configMap("c", "1"), "child/x.yaml": configMap("x", "1")})
+	s.follow()
+	s.deploy("parent", at("./parent"))
+	s.awaitReady("parent", r1)
+	ks := s.awaitReady("child", r1)
+	r2 := s.push(map[string]string{"parent/c.yaml": configMap("c", "1")})
+	s.awaitReady("parent", r2)
+	eventuallyGone(t, within, ks)
+	eventuallyGone(t, within, s.cm("x"))
+	s.stays(s.cm("c"))
+}
