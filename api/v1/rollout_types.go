@@ -207,6 +207,10 @@ type RolloutStatus struct {
 	// +optional
 	Verified bool `json:"verified,omitempty"`
 
+	// Soaked is how long they had to stay healthy for that. A longer spec.rollout.soak has to pass anew.
+	// +optional
+	Soaked *metav1.Duration `json:"soaked,omitempty"`
+
 	// HealthySince is since when the wanted objects are seen healthy without a break, while spec.rollout.soak has not passed.
 	// +optional
 	HealthySince *metav1.Time `json:"healthySince,omitempty"`

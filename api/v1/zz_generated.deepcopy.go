@@ -383,6 +383,11 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		*out = new(RevisionDigest)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Soaked != nil {
+		in, out := &in.Soaked, &out.Soaked
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.HealthySince != nil {
 		in, out := &in.HealthySince, &out.HealthySince
 		*out = (*in).DeepCopy()

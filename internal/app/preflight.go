@@ -49,8 +49,10 @@ func preflight(ctx context.Context, config *rest.Config, scheme *runtime.Scheme,
 			return crdError(config, name, err)
 		case version == nil:
 			missing = append(missing, name)
-		case name == kustomizationCRD && !hasRolloutStatus(version):
-			return unavailableErrorf("the CRD %s lacks status.rollout, as Flux's own does: %s", name, installAdvice)
+		case name == kustomizationCRD:
+			if err := checkDefinition(version); err != nil {
+				return err
+			}
 		}
 	}
 	if len(missing) > 0 {
@@ -74,12 +76,23 @@ func crdVersion(ctx context.Context, reader client.Reader, name string) (*apiext
 	return &crd.Spec.Versions[i], nil
 }
 
-func hasRolloutStatus(version *apiextensionsv1.CustomResourceDefinitionVersion) bool {
-	if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
-		return false
+// checkDefinition refuses a definition of Kustomizations that lacks fields of this program.
+func checkDefinition(version *apiextensionsv1.CustomResourceDefinitionVersion) error {
+	lacking, err := lackingFields(version)
+	switch {
+	case err != nil:
+		return err
+	case slices.Contains(lacking, "status.rollout"):
+		return unavailableErrorf("the CRD %s lacks status.rollout, as Flux's own does: %s", kustomizationCRD, installAdvice)
+	case len(lacking) > 0:
+		const most = 5
+		names := strings.Join(lacking[:min(len(lacking), most)], ", ")
+		if more := len(lacking) - most; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		return unavailableErrorf("the CRD %s is of another version of holdfast, it lacks %s: %s", kustomizationCRD, names, installAdvice)
 	}
-	_, ok := version.Schema.OpenAPIV3Schema.Properties["status"].Properties["rollout"]
-	return ok
+	return nil
 }
 
 // crdError tells an answer that refuses from no answer at all.

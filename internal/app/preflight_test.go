@@ -11,12 +11,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-gitops/holdfast/config"
 )
 
 const gitCRD = "gitrepositories.source.toolkit.fluxcd.io"
 
 func TestPreflight(t *testing.T) {
-	all := map[string]*apiextensionsv1.CustomResourceDefinition{kustomizationCRD: crd(kustomizationCRD, true)}
+	all := map[string]*apiextensionsv1.CustomResourceDefinition{kustomizationCRD: ours(t)}
 	all[gitCRD] = crd(gitCRD, false)
 	without := func(names ...string) map[string]*apiextensionsv1.CustomResourceDefinition {
 		some := map[string]*apiextensionsv1.CustomResourceDefinition{}
@@ -34,6 +37,13 @@ func TestPreflight(t *testing.T) {
 	old[gitCRD] = crd(gitCRD, false)
 	old[gitCRD].Spec.Versions[0].Name = "v1beta2"
 
+	bare := without()
+	bare[kustomizationCRD] = crd(kustomizationCRD, true)
+	older := without()
+	older[kustomizationCRD] = ours(t)
+	status := older[kustomizationCRD].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["rollout"]
+	delete(status.Properties["stored"].Items.Schema.Properties, "checksum")
+
 	tests := map[string]struct {
 		crds map[string]*apiextensionsv1.CustomResourceDefinition
 		code int
@@ -43,6 +53,8 @@ func TestPreflight(t *testing.T) {
 		"none":        {crds: without(gitCRD, kustomizationCRD), want: []string{kustomizationCRD, gitCRD, installAdvice}},
 		"one missing": {crds: without(gitCRD), want: []string{gitCRD, installAdvice}},
 		"stock CRD":   {crds: stock, want: []string{"lacks status.rollout", installAdvice}},
+		"bare":        {crds: bare, want: []string{"lacks spec.rollout, status.rollout.", " more: ", installAdvice}},
+		"older CRD":   {crds: older, want: []string{"it lacks status.rollout.stored[].checksum: " + installAdvice}},
 		"old version": {crds: old, want: []string{gitCRD, installAdvice}},
 		"forbidden":   {code: http.StatusForbidden, want: []string{"right to get customresourcedefinitions is missing"}},
 		"who are you": {code: http.StatusUnauthorized, want: []string{"does not accept the credentials"}},
@@ -96,7 +108,21 @@ func wantUnavailable(t *testing.T, err error, want ...string) {
 	}
 }
 
-// crd is the least that preflight looks at.
+// ours is the definition that belongs to this program.
+func ours(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	text, err := config.CRDs.ReadFile(kustomizationFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}
+
+// crd is one that has nothing, or a status.rollout without fields.
 func crd(name string, rollout bool) *apiextensionsv1.CustomResourceDefinition {
 	status := apiextensionsv1.JSONSchemaProps{Type: "object"}
 	if rollout {

@@ -40,7 +40,9 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.Deadline = nil
 	next.Culprits = nil
 	next.HealthySince = nil
-	next.Verified = same && prev.Verified
+	if next.Verified = same && prev.Verified; !next.Verified {
+		next.Soaked = nil
+	}
 	if !same || next.Began == nil {
 		next.Began = stamp(now)
 	}
@@ -132,8 +134,12 @@ type Terms struct {
 }
 
 // Judge returns the rollout after a look at the health of the build. A failed one stays watched: it becomes healthy
-// when it recovers. A healthy one that no longer is starts a verification of its own, so that one bad moment is no failure.
+// when it recovers. A healthy one that no longer is starts a verification of its own, so that one bad moment is no failure. One
+// that has to stay healthy for longer than it had to before has yet to do so.
 func Judge(r v1.RolloutStatus, v Verdict, now time.Time, terms Terms) v1.RolloutStatus {
+	if SoakGrew(r, terms.Soak) {
+		r.Verified, r.Soaked = false, nil
+	}
 	switch {
 	case v == Healthy:
 		r.Deadline = nil
@@ -169,8 +175,21 @@ func soaked(r v1.RolloutStatus, now time.Time, terms Terms) v1.RolloutStatus {
 		healthy.At = r.LastHealthy.At
 	}
 	r.LastHealthy = &healthy
+	if !r.Verified && terms.Soak > 0 {
+		r.Soaked = &metav1.Duration{Duration: terms.Soak}
+	}
 	r.Verified = true
 	return r
+}
+
+// SoakGrew tells whether a build that counts as healthy would have to stay healthy for longer than it had to: what may be deleted
+// depends on the policy of now, wherever it is written.
+func SoakGrew(r v1.RolloutStatus, soak time.Duration) bool {
+	had := time.Duration(0)
+	if r.Soaked != nil {
+		had = r.Soaked.Duration
+	}
+	return r.Verified && soak > had
 }
 
 // SoakEnd is when a build that is healthy counts as healthy, if it stays so; zero when it does already, or is not healthy.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func (r *rollout) judge(v plan.Verdict) *rollout {
 
 // unseen: nobody looked at the health for a while.
 func (r *rollout) unseen() *rollout { r.unwatched = true; return r }
+
+// needs: the policy asks for another time from now on.
+func (r *rollout) needs(soak time.Duration) *rollout { r.soak = soak; return r }
 
 func (r *rollout) wait() *rollout   { r.RolloutStatus = plan.Wait(r.RolloutStatus, r.at); return r }
 func (r *rollout) refuse() *rollout { r.RolloutStatus = plan.Refuse(r.RolloutStatus, r.at); return r }
@@ -219,28 +223,33 @@ func TestSoak(t *testing.T) {
 		wantEnd      time.Duration
 		wantVerified bool
 	}{
-		"begins":                  {soaking(), v1.PhaseHealthy, 4 * minute, false},
-		"goes on":                 {soaking().after(3*minute - 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
-		"ends":                    {soaking().after(3 * minute).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
-		"a relapse":               {soaking().after(minute).judge(plan.InProgress), v1.PhaseVerifying, 0, false},
-		"a failure":               {soaking().after(minute).judge(plan.Failed), v1.PhaseHeld, 0, false},
-		"healthy again":           {soaking().after(minute).judge(plan.InProgress).after(minute).judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
-		"the same objects":        {soaking().after(minute).begin("v2", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
-		"a wait":                  {soaking().wait().after(minute).begin("v2", "d1", 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
-		"a request":               {soaking().after(minute).request("v1", "d1").judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
-		"other objects":           {soaking().after(minute).begin("v2", "d2", 1), v1.PhaseApplying, 0, false},
-		"a refusal":               {soaking().after(minute).refuse().begin("v1", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 5 * minute, false},
-		"not looked at":           {soaking().after(2 * minute).unseen().judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
+		"begins":                                {soaking(), v1.PhaseHealthy, 4 * minute, false},
+		"goes on":                               {soaking().after(3*minute - 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"ends":                                  {soaking().after(3 * minute).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
+		"a relapse":                             {soaking().after(minute).judge(plan.InProgress), v1.PhaseVerifying, 0, false},
+		"a failure":                             {soaking().after(minute).judge(plan.Failed), v1.PhaseHeld, 0, false},
+		"healthy again":                         {soaking().after(minute).judge(plan.InProgress).after(minute).judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
+		"the same objects":                      {soaking().after(minute).begin("v2", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"a wait":                                {soaking().wait().after(minute).begin("v2", "d1", 1).judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"a request":                             {soaking().after(minute).request("v1", "d1").judge(plan.Healthy), v1.PhaseHealthy, 4 * minute, false},
+		"other objects":                         {soaking().after(minute).begin("v2", "d2", 1), v1.PhaseApplying, 0, false},
+		"a refusal":                             {soaking().after(minute).refuse().begin("v1", "d1", 1).applied().judge(plan.Healthy), v1.PhaseHealthy, 5 * minute, false},
+		"not looked at":                         {soaking().after(2 * minute).unseen().judge(plan.Healthy), v1.PhaseHealthy, 6 * minute, false},
+		"a longer one":                          {soaking().after(3 * minute).judge(plan.Healthy).needs(5 * minute).judge(plan.Healthy), v1.PhaseHealthy, 9 * minute, false},
+		"a longer one, while it is not healthy": {soaking().after(3 * minute).judge(plan.Healthy).needs(5 * minute).judge(plan.InProgress), v1.PhaseVerifying, 0, false},
+		"a longer one that passed": {soaking().after(3 * minute).judge(plan.Healthy).needs(5 * minute).judge(plan.Healthy).after(5 * minute).judge(plan.Healthy).
+			judge(plan.Healthy), v1.PhaseHealthy, 0, true},
+		"a shorter one":           {soaking().after(3 * minute).judge(plan.Healthy).needs(minute).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
 		"a relapse after its end": {soaking().after(3 * minute).judge(plan.Healthy).judge(plan.InProgress).judge(plan.Healthy), v1.PhaseHealthy, 0, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := tt.story.RolloutStatus
-			end := plan.SoakEnd(got, 3*minute)
+			end := plan.SoakEnd(got, tt.story.soak)
 			if tt.wantEnd == 0 != end.IsZero() || !end.IsZero() && !end.Equal(now.Add(tt.wantEnd)) {
 				t.Errorf("ends at %s, want %s after the beginning", end, tt.wantEnd)
 			}
-			if got.Phase != tt.wantPhase || got.Verified != tt.wantVerified || (got.LastHealthy != nil) != tt.wantVerified {
+			if got.Phase != tt.wantPhase || got.Verified != tt.wantVerified || (got.LastHealthy != nil) != (tt.wantVerified || strings.HasPrefix(name, "a longer one")) {
 				t.Errorf("%s, verified %t, last healthy %v", got.Phase, got.Verified, got.LastHealthy)
 			}
 		})

@@ -156,10 +156,8 @@ func MayGoBack(r v1.RolloutStatus, rec Recovery) bool {
 		r.LastHealthy != nil && r.LastHealthy.Digest != r.Wanted.Digest && IsStored(r, r.LastHealthy.Digest)
 }
 
-// IsStored tells whether a revision is stored, by its digest.
-func IsStored(r v1.RolloutStatus, digest string) bool {
-	return slices.ContainsFunc(r.Stored, func(d v1.StoredRevision) bool { return d.Digest == digest })
-}
+// IsStored tells whether a revision is stored, by its digest. Without a checksum it proves nothing, and is stored again.
+func IsStored(r v1.RolloutStatus, digest string) bool { return StoredAs(r, digest).Checksum != "" }
 
 // GoBack gives up the wanted revision: from the next pass on the last healthy one is brought back.
 func GoBack(r v1.RolloutStatus, message string, now time.Time) v1.RolloutStatus {

@@ -78,7 +78,7 @@ func withHistory() *v1.Kustomization {
 		v1.RevisionDigest{Revision: "main@sha1:8be41a7000000000000000000000000000000000", Digest: "sha256:aa02"}
 	ks := &v1.Kustomization{}
 	ks.Namespace, ks.Name = "flux-system", "shop"
-	ks.Status.Rollout = &v1.RolloutStatus{Wanted: &one, Running: &one, LastHealthy: &one, Stored: []v1.StoredRevision{{RevisionDigest: one}},
+	ks.Status.Rollout = &v1.RolloutStatus{Wanted: &one, Running: &one, LastHealthy: &one, Stored: []v1.StoredRevision{{RevisionDigest: one, Checksum: "sum"}},
 		Skipped: &v1.SkippedRevision{RevisionDigest: two, Reason: v1.SkippedFailed},
 		History: []v1.RolloutRecord{
 			{Number: 3, Revision: one.Revision, Digest: one.Digest, Trigger: v1.TriggerRollback, Result: v1.ResultHealthy, Started: at(9), Ended: &end},

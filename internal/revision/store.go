@@ -131,6 +131,9 @@ func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, want v1.StoredRe
 		}
 		packed = append(packed, part.Data[dataKey]...)
 	}
+	if want.Checksum == "" {
+		return Revision{}, fmt.Errorf("the status has no checksum of Secret %s/%s: nothing proves what it holds", first.Namespace, first.Name)
+	}
 	switch checksum(packed) {
 	case want.Checksum:
 	case first.Annotations[sumKey]:

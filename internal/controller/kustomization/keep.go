@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +89,7 @@ func (p *pass) reportRollbackReady(keep int) {
 		conditions.MarkFalse(p.ks, v1.RollbackReadyCondition, "StoreFailed", "%s", bounded(p.storeFault))
 	case last == nil:
 		conditions.MarkFalse(p.ks, v1.RollbackReadyCondition, "NothingHealthy", "no revision was healthy yet, so there is none to go back to")
-	case slices.Contains(digests(p.rollout.Stored), last.Digest):
+	case plan.IsStored(p.rollout, last.Digest):
 		conditions.MarkTrue(p.ks, v1.RollbackReadyCondition, "Stored", "%s is stored; %d in all%s", last.Revision, len(p.rollout.Stored), p.notTrimmed())
 	case before == nil:
 		conditions.MarkFalse(p.ks, v1.RollbackReadyCondition, "NotStored", "%s was healthy before revisions were kept", last.Revision)

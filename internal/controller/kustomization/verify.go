@@ -23,7 +23,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	if p.emptyHeld() {
 		return nil
 	}
-	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied {
+	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied && !plan.SoakGrew(p.rollout, p.soak()) {
 		return nil
 	}
 	checks := p.checks()
