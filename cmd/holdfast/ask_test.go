@@ -45,6 +45,10 @@ func TestExitCodesOfQuestions(t *testing.T) {
 		"resume, all and wait":    {answer: http.StatusNotFound, args: []string{"resume", "--all", "--wait"}, code: 64, says: "for one Kustomization"},
 		"resume, all, forbidden":  {answer: http.StatusForbidden, args: []string{"resume", "--all"}, code: 69, says: "get and list on kustomizations"},
 		"retry, no CRDs":          {answer: http.StatusNotFound, args: []string{"retry", "a"}, code: 69, says: "install --crds-only"},
+		"tree, forbidden":         {answer: http.StatusForbidden, args: []string{"tree", "a"}, code: 69, says: "get and list on kustomizations"},
+		"tree, nothing asked":     {answer: http.StatusNotFound, args: []string{"tree"}, code: 64, says: "accepts 1 arg"},
+		"events, forbidden":       {answer: http.StatusForbidden, args: []string{"events"}, code: 69, says: "get and list on events"},
+		"events, name and all":    {answer: http.StatusNotFound, args: []string{"events", "a", "-A"}, code: 64, says: "exclude each other"},
 		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
 		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
 	}

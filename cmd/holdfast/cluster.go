@@ -62,7 +62,7 @@ func (g *globals) ask(cmd *cobra.Command, v *view, args []string, namespaces boo
 		q.namespace, q.name = kustomizationName(args[0], q.namespace)
 	}
 	a, err := read(ctx, q)
-	if err != nil {
+	if err != nil || a == nil {
 		return err
 	}
 	if err := v.print(cmd.OutOrStdout(), a, namespaces); err != nil {

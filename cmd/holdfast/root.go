@@ -28,6 +28,8 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
   holdfast confirm       shows a deletion that waits for a person, and allows it
+  holdfast tree          shows what a Kustomization has, and what those in it have
+  holdfast events        lists what happened to Kustomizations and sources
   holdfast history       lists what was rolled out and how it ended; holdfast diff compares
   holdfast rollback      brings a healthy revision back; holdfast release and retry end that
   holdfast reconcile     looks now instead of at the next interval, with --with-source after fetching
@@ -83,6 +85,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newConfirmCommand(g),
 		newDiffCommand(g),
+		newEventsCommand(g),
 		newHandbackCommand(g),
 		newHistoryCommand(g),
 		newInstallCommand(g),
@@ -97,6 +100,7 @@ func newRootCommand() *cobra.Command {
 		newStatusCommand(g),
 		newSuspendCommand(g),
 		newTakeoverCommand(g),
+		newTreeCommand(g),
 		newVersionCommand(),
 		newWhyCommand(g),
 	)
