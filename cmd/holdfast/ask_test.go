@@ -49,6 +49,10 @@ func TestExitCodesOfQuestions(t *testing.T) {
 		"tree, nothing asked":     {answer: http.StatusNotFound, args: []string{"tree"}, code: 64, says: "accepts 1 arg"},
 		"events, forbidden":       {answer: http.StatusForbidden, args: []string{"events"}, code: 69, says: "get and list on events"},
 		"events, name and all":    {answer: http.StatusNotFound, args: []string{"events", "a", "-A"}, code: 64, says: "exclude each other"},
+		"wait, forbidden":         {answer: http.StatusForbidden, args: []string{"wait", "--commit=8be41a7"}, code: 69, says: "get and list on kustomizations"},
+		"wait, no commit":         {answer: http.StatusForbidden, args: []string{"wait"}, code: 64, says: "at least 7 characters"},
+		"wait, bad labels":        {answer: http.StatusForbidden, args: []string{"wait", "--commit=8be41a7", "-l", "a=(b"}, code: 64, says: "--selector"},
+		"wait, unknown output":    {answer: http.StatusForbidden, args: []string{"wait", "--commit=8be41a7", "-o", "yaml"}, code: 64, says: "-o takes"},
 		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
 		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
 	}

@@ -28,6 +28,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
   holdfast confirm       shows a deletion that waits for a person, and allows it
+  holdfast wait          waits until a commit is healthy or has failed, for pipelines
   holdfast tree          shows what a Kustomization has, and what those in it have
   holdfast events        lists what happened to Kustomizations and sources
   holdfast history       lists what was rolled out and how it ended; holdfast diff compares
@@ -40,7 +41,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
 does, else in flux-system. install and run use flux-system unless --namespace is given.
 
-Exit codes: 0 fine, 1 finding, 2 failed or not done, 3 rolled back, 4 time ran out, 64 wrong usage, 69 cluster not reachable or right missing.`
+Exit codes: 0 fine, 1 finding, 2 failed or not done, 3 rolled back, 4 time ran out, 5 can't happen as things are, 64 wrong usage, 69 cluster not reachable or right missing.`
 
 const rootExamples = `  # What would be installed
   holdfast install --export
@@ -102,6 +103,7 @@ func newRootCommand() *cobra.Command {
 		newTakeoverCommand(g),
 		newTreeCommand(g),
 		newVersionCommand(),
+		newWaitCommand(g),
 		newWhyCommand(g),
 	)
 	for _, command := range root.Commands() {

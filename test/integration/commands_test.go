@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
 // TestSuspendReconcileAndResume: a suspended Kustomization takes up nothing, asking for it is refused with the way out, and what was
@@ -67,4 +68,26 @@ func TestSuspendTellsOfTheParent(t *testing.T) {
 		t.Error("the parent did not do what was said of it")
 	}
 	s.awaitCondition("undone", "Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+// TestWaitTreeAndEvents: a pipeline learns what became of its commit, and the tree and the events show what is there and what happened.
+func TestWaitTreeAndEvents(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	commit := func(revision string) string { return revision[strings.LastIndex(revision, ":")+1:] }
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1")})
+	says(t, s.holdfast(5, "wait", "--commit", commit(r1)), "nothing to wait for in namespace "+s.namespace)
+	s.follow()
+	s.deploy("web")
+	says(t, s.holdfast(0, "wait", "--source", sourceName, "--commit", commit(r1)[:7]), s.namespace+"/web  Healthy with "+report.Short(r1), "1 healthy")
+	says(t, s.holdfast(0, "tree", "web"), "Kustomization "+s.namespace+"/web  Healthy  "+report.Short(r1), "`-- ConfigMap "+s.namespace+"/a")
+	s.awaitEvent("web", "Normal", "ReconciliationSucceeded")
+	says(t, s.holdfast(0, "events", "web"), "Kustomization/web", "ReconciliationSucceeded")
+	says(t, s.holdfast(2, "tree", "nothere"), "no Kustomization nothere")
+	says(t, s.holdfast(4, "wait", "web", "--commit", strings.Repeat("f", 40), "--timeout", "2s"), "not tried yet", "the time ran out")
+
+	r2 := s.push(map[string]string{"a.yaml": configMap("a", "1"), "kustomization.yaml": "resources: [none.yaml]\n"})
+	says(t, s.holdfast(2, "wait", "web", "--commit", commit(r2), "-o", "json"), `"verdict":"Failed"`, "1 failed")
+	s.holdfast(0, "suspend", "web")
+	says(t, s.holdfast(5, "wait", "web", "--commit", commit(r2)), "paused", "end that first")
 }
