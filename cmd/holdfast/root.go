@@ -35,8 +35,11 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast rollback      brings a healthy revision back; holdfast release and retry end that
   holdfast reconcile     looks now instead of at the next interval, with --with-source after fetching
   holdfast suspend       stops a Kustomization; holdfast resume goes on
+  holdfast completion    prints completion for your shell, with the names of your Kustomizations
   holdfast takeover      says what happens when holdfast takes over from Flux; holdfast handback about the way back
   holdfast release       leaves what was kept while pruning was off on the cluster for good
+
+The program is a plugin of kubectl, too, where it is found as kubectl-holdfast: kubectl holdfast status.
 
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
 does, else in flux-system. install and run use flux-system unless --namespace is given.
@@ -68,6 +71,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: calledAs()}
 	root.Version = buildVersion()
 	root.SetVersionTemplate(versionLine())
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
@@ -110,6 +114,9 @@ func newRootCommand() *cobra.Command {
 		command.Args = asUsage(command.Args)
 	}
 	root.Args = asUsage(root.Args)
+	if err := setUpCompletion(root, g); err != nil {
+		panic(err) // the flag is the one that was made above
+	}
 	return root
 }
 
