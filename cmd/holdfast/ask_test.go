@@ -53,6 +53,9 @@ func TestExitCodesOfQuestions(t *testing.T) {
 		"wait, no commit":         {answer: http.StatusForbidden, args: []string{"wait"}, code: 64, says: "at least 7 characters"},
 		"wait, bad labels":        {answer: http.StatusForbidden, args: []string{"wait", "--commit=8be41a7", "-l", "a=(b"}, code: 64, says: "--selector"},
 		"wait, unknown output":    {answer: http.StatusForbidden, args: []string{"wait", "--commit=8be41a7", "-o", "yaml"}, code: 64, says: "-o takes"},
+		"uninstall, forbidden":    {answer: http.StatusForbidden, args: []string{"uninstall", "--plan"}, code: 69, says: "cluster-admin"},
+		"uninstall, a name":       {answer: http.StatusForbidden, args: []string{"uninstall", "shop"}, code: 64, says: "unknown command"},
+		"uninstall, nothing":      {answer: http.StatusNotFound, args: []string{"uninstall", "-y"}, code: 0, says: "is not installed in namespace flux-system"},
 		"why, nothing asked":      {answer: http.StatusNotFound, args: []string{"why"}, code: 64, says: "accepts 1 arg"},
 		"why, malformed question": {answer: http.StatusNotFound, args: []string{"why", "a/b/c"}, code: 64, says: "KIND/NAME"},
 	}

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"os"
 	"os/user"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/control"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
-	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
 const rollbackHelp = `Brings a stored healthy revision back and stays there: it shows what changes, asks, and writes the annotation holdfast.dev/rollback,
@@ -93,7 +87,7 @@ func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, unt
 		return f.print(cmd.OutOrStdout(), answer, false)
 	}
 	if !f.yes {
-		if err := f.ask(cmd, answer); err != nil {
+		if err := confirmed(cmd, &f.view, answer, "Go back?", "to go back"); err != nil {
 			return err
 		}
 	}
@@ -106,27 +100,6 @@ func (f *rollbackFlags) run(cmd *cobra.Command, g *globals, namespace, name, unt
 		return err
 	}
 	return c.Await(ctx, namespace, name, func(ks *v1.Kustomization) bool { return heardOf(ks).Rollback == value })
-}
-
-// ask shows the plan and asks. Without a terminal nobody can answer, so that -y has to be given.
-func (f *rollbackFlags) ask(cmd *cobra.Command, answer report.Rollback) error {
-	if in, ok := cmd.InOrStdin().(*os.File); ok && !term.IsTerminal(int(in.Fd())) { //nolint:gosec // a descriptor is small
-		return usageError{errors.New("there is no terminal to ask on: give --yes to go back, or --plan to see what would change")}
-	}
-	if err := f.print(cmd.ErrOrStderr(), answer, false); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprint(cmd.ErrOrStderr(), "Go back? [y/N] "); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the answer: %w; nothing is written", err)
-	}
-	return &refusedError{errors.New("nothing is written")}
 }
 
 // refusedError is a no of the person.

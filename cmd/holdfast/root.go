@@ -23,6 +23,7 @@ removes what is no longer wanted and no longer used.
 It reads the resources of Flux, GitRepository and Kustomization, field for field. Where to begin:
 
   holdfast install       puts CRDs and controller into the cluster of the current kubeconfig context
+  holdfast uninstall     takes the controller away, and keeps everything that it deployed
   holdfast run           runs the controller on this machine instead
   holdfast status        shows what runs, what is wanted, and what is in the way
   holdfast why           says why something fails, or why an object is still there
@@ -42,7 +43,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
 The program is a plugin of kubectl, too, where it is found as kubectl-holdfast: kubectl holdfast status.
 
 Commands that look at the cluster look in the namespace of --namespace, else in that of the kubeconfig context, as kubectl
-does, else in flux-system. install and run use flux-system unless --namespace is given.
+does, else in flux-system. install, uninstall and run use flux-system unless --namespace is given.
 
 Exit codes: 0 fine, 1 finding, 2 failed or not done, 3 rolled back, 4 time ran out, 5 can't happen as things are, 64 wrong usage, 69 cluster not reachable or right missing.`
 
@@ -106,6 +107,7 @@ func newRootCommand() *cobra.Command {
 		newSuspendCommand(g),
 		newTakeoverCommand(g),
 		newTreeCommand(g),
+		newUninstallCommand(g),
 		newVersionCommand(),
 		newWaitCommand(g),
 		newWhyCommand(g),

@@ -12,6 +12,7 @@ import (
 // Exit codes of the program for errors of Apply.
 const (
 	exitFailed      = 2
+	exitTimeRanOut  = 4
 	exitUnavailable = 69
 )
 

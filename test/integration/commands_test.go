@@ -2,12 +2,17 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/install"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
@@ -90,4 +95,53 @@ func TestWaitTreeAndEvents(t *testing.T) {
 	says(t, s.holdfast(2, "wait", "web", "--commit", commit(r2), "-o", "json"), `"verdict":"Failed"`, "1 failed")
 	s.holdfast(0, "suspend", "web")
 	says(t, s.holdfast(5, "wait", "web", "--commit", commit(r2)), "paused", "end that first")
+}
+
+// TestUninstallKeepsWhatWasDeployed: exactly the controller and its rights go. What has their name and not their labels stays, and so does
+// all that holds something: definitions, the namespace, Kustomizations and what these deployed.
+func TestUninstallKeepsWhatWasDeployed(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	r1 := s.push(map[string]string{"a.yaml": configMap("a", "1")})
+	s.follow()
+	s.deploy("web")
+	s.awaitReady("web", r1)
+	uid := s.uid(s.cm("a"))
+	// The image can't be pulled, so that no second controller gets to work.
+	objects, err := install.Objects(install.Options{Namespace: s.namespace, Image: "holdfast:missing", Profile: install.ProfileLeast})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "CustomResourceDefinition" || o.GetKind() == "Namespace"
+	})
+	for _, o := range objects {
+		if o.GetKind() == "ServiceAccount" {
+			labels := o.GetLabels()
+			delete(labels, "app.kubernetes.io/component")
+			o.SetLabels(labels)
+		}
+	}
+	t.Cleanup(func() { uninstall(t, objects) })
+	if err := install.Apply(t.Context(), env.Config, objects, install.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, s.holdfast(64, "uninstall"), "--yes")
+	says(t, s.holdfast(0, "uninstall", "--plan"), "DELETES\n  Deployment "+s.namespace+"/holdfast", "ServiceAccount "+s.namespace+"/holdfast", "WITHOUT THE LABELS",
+		"hangs at its finalizer")
+	for _, o := range objects {
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(o), o.DeepCopy()); err != nil {
+			t.Errorf("--plan changed %s: %v", o.GetName(), err)
+		}
+	}
+	says(t, s.holdfast(0, "uninstall", "-y"), "DELETED\n  Deployment "+s.namespace+"/holdfast")
+	for _, o := range objects {
+		err := kube.Get(t.Context(), client.ObjectKeyFromObject(o), o.DeepCopy())
+		if left := o.GetKind() == "ServiceAccount"; left && err != nil || !left && !apierrors.IsNotFound(err) {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+	s.sameUID(s.cm("a"), uid)
+	s.awaitReady("web", r1)
+	says(t, s.holdfast(0, "uninstall", "-y"), "is not installed in namespace "+s.namespace)
 }
