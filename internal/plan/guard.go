@@ -308,7 +308,8 @@ func blocksLaterWaves(alone view, s Stale) bool {
 
 // deleteRefused: a refused deletion is tried again, at the retry interval and not at every look.
 func deleteRefused(f view, s Stale) *Hold {
-	if s.Refused == nil || !f.Now.Before(s.Refused.At.Add(f.Policy.RetryInterval)) {
+	// A refusal that is yet to come was met before the clock went back.
+	if s.Refused == nil || f.Now.Before(s.Refused.At) || !f.Now.Before(s.Refused.At.Add(f.Policy.RetryInterval)) {
 		return nil
 	}
 	return &Hold{Reason: v1.RetainedDeleteFailed, Message: s.Refused.Message, Until: "the API server accepts the deletion"}

@@ -73,11 +73,12 @@ func TestObjectGuards(t *testing.T) {
 			wantMessage: "its users could not be listed: nobody looked", wantUntil: "they can be listed", wantRecheck: 10 * time.Second},
 		"definition without resources": {stale: free(crd), want: "delete", wantRecheck: time.Second},
 
-		"refused just now":     {stale: refusedAgo(0), want: "DeleteFailed", wantMessage: "webhook says no", wantUntil: "the API server accepts the deletion", wantRecheck: retry},
-		"refused a while ago":  {stale: refusedAgo(retry - time.Second), want: "DeleteFailed", wantMessage: "webhook says no", wantUntil: "the API server accepts the deletion", wantRecheck: time.Second},
-		"refused, due again":   {stale: refusedAgo(retry), want: "delete", wantRecheck: time.Second},
-		"refused, now in use":  {stale: with(refusedAgo(0), func(s *plan.Stale) { s.Use = users }), want: inUse, wantUsers: []string{"Pod/a/p", "Pod/a/q"}, wantUntil: "nothing that runs refers to it", wantRecheck: 5 * time.Second},
-		"refused, now deleted": {stale: with(refusedAgo(0), func(s *plan.Stale) { s.Seen.DeletedAt = now }), want: terminating, wantUntil: "it is gone", wantRecheck: 2 * time.Second},
+		"refused before the clock went back": {stale: refusedAgo(-time.Second), want: "delete", wantRecheck: time.Second},
+		"refused just now":                   {stale: refusedAgo(0), want: "DeleteFailed", wantMessage: "webhook says no", wantUntil: "the API server accepts the deletion", wantRecheck: retry},
+		"refused a while ago":                {stale: refusedAgo(retry - time.Second), want: "DeleteFailed", wantMessage: "webhook says no", wantUntil: "the API server accepts the deletion", wantRecheck: time.Second},
+		"refused, due again":                 {stale: refusedAgo(retry), want: "delete", wantRecheck: time.Second},
+		"refused, now in use":                {stale: with(refusedAgo(0), func(s *plan.Stale) { s.Use = users }), want: inUse, wantUsers: []string{"Pod/a/p", "Pod/a/q"}, wantUntil: "nothing that runs refers to it", wantRecheck: 5 * time.Second},
+		"refused, now deleted":               {stale: with(refusedAgo(0), func(s *plan.Stale) { s.Seen.DeletedAt = now }), want: terminating, wantUntil: "it is gone", wantRecheck: 2 * time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
