@@ -37,7 +37,7 @@ func build() []*unstructured.Unstructured {
 		obj("storage.k8s.io/v1", "StorageClass/fast"), obj("apiextensions.k8s.io/v1", "CustomResourceDefinition/things.example.com"),
 		obj("example.com/v1", "Early/a/e"), obj("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration/hook"),
 		obj("rbac.authorization.k8s.io/v1", "ClusterRole/cr"), obj("rbac.authorization.k8s.io/v1", "Role/a/r"),
-		obj("v1", "LimitRange/a/lr"), obj("v1", "Service/a/svc"),
+		obj("v1", "LimitRange/a/lr"), obj("v1", "ResourceQuota/a/q"), obj("v1", "Service/a/svc"),
 	}
 }
 
@@ -45,7 +45,7 @@ func build() []*unstructured.Unstructured {
 func TestApplyOrder(t *testing.T) {
 	e := &execute.Executor{CustomStageKinds: map[schema.GroupKind]struct{}{{Group: "example.com", Kind: "Early"}: {}}}
 	const want = "CustomResourceDefinition/things.example.com Namespace/a ClusterRole/cr StorageClass/fast Early/a/e " +
-		"ServiceAccount/a/sa Role/a/r RoleBinding/a/rb ConfigMap/a/cm Service/a/svc LimitRange/a/lr Deployment/a/web Thing/a/t " +
+		"ResourceQuota/a/q ServiceAccount/a/sa Role/a/r RoleBinding/a/rb LimitRange/a/lr ConfigMap/a/cm Service/a/svc Deployment/a/web Thing/a/t " +
 		"ValidatingWebhookConfiguration/hook"
 	objects := build()
 	if got := names(e.ApplyOrder(objects)); got != want {

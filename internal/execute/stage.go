@@ -21,10 +21,11 @@ type stage struct {
 	inForce func(context.Context, *Executor, []*unstructured.Unstructured) []string
 }
 
-// accessKinds are applied before what runs under them.
+// accessKinds are applied before what runs under them. A quota and the defaults of a LimitRange belong together: with the quota
+// alone, a pod that names no requests is refused.
 var accessKinds = map[string]bool{
 	"ServiceAccount": true, "Role": true, "RoleBinding": true, "ClusterRoleBinding": true,
-	"ResourceQuota": true,
+	"ResourceQuota": true, "LimitRange": true,
 }
 
 // stages cuts the objects of a build into stages, each in apply order.

@@ -97,6 +97,34 @@ func TestParityOfDefinitions(t *testing.T) {
 	}
 }
 
+// P77, P96: a Pod that names no requests is refused by a quota until there is a LimitRange, also when all three are new. What it needs
+// comes first in the inventory too.
+func TestParityOfQuotas(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	rev := s.push(map[string]string{
+		"config.yaml": configMap("a", "1"),
+		"quota.yaml":  "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: all}\nspec: {hard: {requests.cpu: '1'}}\n",
+		"limit.yaml": "apiVersion: v1\nkind: LimitRange\nmetadata: {name: each}\n" +
+			"spec: {limits: [{type: Container, defaultRequest: {cpu: 100m}}]}\n",
+		"pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: main, image: example/one:1}]}\n",
+	})
+	s.follow()
+	s.deploy("app", unwaited)
+	ks := s.awaitReady("app", rev)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one"}}
+	if s.stays(pod); pod.Spec.Containers[0].Resources.Requests.Cpu().String() != "100m" {
+		t.Errorf("the pod requests %v", pod.Spec.Containers[0].Resources.Requests)
+	}
+	var ids []string
+	for _, e := range ks.Status.Inventory.Entries {
+		ids = append(ids, e.ID)
+	}
+	if want := []string{s.id("ResourceQuota", "all"), s.id("LimitRange", "each"), s.cmID("a"), s.id("Pod", "one")}; !slices.Equal(ids, want) {
+		t.Errorf("the inventory is %v, want %v", ids, want)
+	}
+}
+
 // P79: an account that may not escalate can't bind a role that is not there yet; with Role as a stage of its own it is.
 func TestParityOfRoles(t *testing.T) {
 	t.Parallel()
