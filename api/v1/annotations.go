@@ -23,7 +23,12 @@ const (
 	AnnotationRelease     = AnnotationPrefix + "release"
 	AnnotationRetry       = AnnotationPrefix + "retry"
 	AnnotationReleaseKept = AnnotationPrefix + "release-kept"
+	// AnnotationRival, on a managed workload that looks like a controller of Flux, says what to do with it.
+	AnnotationRival = AnnotationPrefix + "rival"
 )
+
+// RivalApply is the value of AnnotationRival with which a workload is applied like any other.
+const RivalApply = "Apply"
 
 // Annotation describes one annotation for people.
 type Annotation struct {
@@ -60,4 +65,5 @@ var Annotations = []Annotation{
 	{Key: AnnotationRetry, On: OnKustomization, Values: "written by `holdfast retry`"},
 	{Key: AnnotationReleaseKept, On: OnKustomization, Values: "the digest in status.rollout.releasable"},
 	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
+	{Key: AnnotationRival, On: OnManagedObject, Values: "Apply: it is no controller of Flux, or is to run all the same"},
 }

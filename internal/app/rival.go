@@ -43,6 +43,19 @@ func (o Options) Rivals() []string {
 	return names
 }
 
+// withheld are the controllers of Flux that no build may start, and in which namespace: empty for all of them. It is as at the start:
+// who was started beside Flux on purpose, or has a shard, leaves the rest to Flux and its controllers alone; who has one namespace
+// has the rivals there.
+func (o Options) withheld() (controllers []string, namespace string) {
+	if o.Takeover || o.ShardSelector != "" {
+		return nil, ""
+	}
+	if !o.WatchAllNamespaces {
+		namespace = o.Namespace
+	}
+	return o.Rivals(), namespace
+}
+
 // checkRivals refuses to start beside a living controller with the same work: the two would undo each other's.
 func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.Time) error {
 	if o.Takeover {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,26 @@ func TestRivals(t *testing.T) {
 			}
 			wantUnavailable(t, err, tt.want)
 		})
+	}
+}
+
+// TestWithheld: Flux's controllers are kept from starting where they are rivals.
+func TestWithheld(t *testing.T) {
+	both := Options{Controllers: []string{ControllerSource, ControllerKustomization}, Namespace: "flux-system", WatchAllNamespaces: true}
+	one, told, narrow, sharded := both, both, both, both
+	one.Controllers, told.Takeover, narrow.WatchAllNamespaces, sharded.ShardSelector = []string{ControllerKustomization}, true, false, "a=b"
+	names := []string{"source-controller", "kustomize-controller"}
+	for name, tt := range map[string]struct {
+		options   Options
+		want      []string
+		namespace string
+	}{
+		"all": {both, names, ""}, "beside source-controller": {one, names[1:], ""},
+		"--takeover": {told, nil, ""}, "one namespace": {narrow, names, "flux-system"}, "a shard": {sharded, nil, ""},
+	} {
+		if got, namespace := tt.options.withheld(); !slices.Equal(got, tt.want) || namespace != tt.namespace {
+			t.Errorf("%s: %v in %q, want %v in %q", name, got, namespace, tt.want, tt.namespace)
+		}
 	}
 }
 

@@ -157,7 +157,8 @@ func setup(mgr ctrl.Manager, o Options) error {
 		if err != nil {
 			return usageErrorf("--events-addr %q can't be used: %w", o.EventsAddr, err)
 		}
-		o.Kustomization.Recorder, o.Kustomization.Rivals = recorder, o.Rivals()
+		o.Kustomization.Recorder = recorder
+		o.Kustomization.Rivals, o.Kustomization.RivalsIn = o.withheld()
 		if err := kustomization.Setup(mgr, o.Kustomization); err != nil {
 			return fmt.Errorf("set up the Kustomization controller: %w", err)
 		}

@@ -7,10 +7,13 @@ package rival
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 )
 
 // The controllers of Flux whose work holdfast does.
@@ -27,6 +30,7 @@ const (
 	partOfLabel    = "app.kubernetes.io/part-of"
 	componentLabel = "app.kubernetes.io/component"
 	flux           = "flux"
+	appLabel       = "app"
 )
 
 // IsStockDefinition tells whether an object is a definition of Kustomizations without the status in which holdfast remembers.
@@ -48,29 +52,34 @@ func IsStockDefinition(obj *unstructured.Unstructured) bool {
 	return true
 }
 
-// ControllerOf returns which of the controllers a workload runs, empty for none. It goes by the image, whatever the workload is
-// called and wherever the image was mirrored to, and where the image tells nothing by the labels that Flux gives its own.
+// ControllerOf returns which of the controllers a workload runs, empty for none. The image tells it, whatever the workload is called and
+// wherever the image was mirrored to, together with a label that Flux gives its own: others have images of such names too. Where the
+// image tells nothing, the labels of the workload alone do.
 func ControllerOf(obj *unstructured.Unstructured, controllers []string) string {
 	containers, found, _ := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
 	if !found {
 		return ""
 	}
+	labels := obj.GetLabels()
+	app, _, _ := unstructured.NestedString(obj.Object, "spec", "template", "metadata", "labels", appLabel)
 	for _, controller := range controllers {
-		for _, c := range containers {
-			container, ok := c.(map[string]any)
-			if !ok {
-				continue
-			}
-			if image, _ := container["image"].(string); repository(image) == controller {
-				return controller
-			}
+		// A shard of Flux is called after its controller.
+		ofFlux := labels[partOfLabel] == flux || app == controller || strings.HasPrefix(app, controller+"-")
+		if ofFlux && slices.ContainsFunc(containers, func(c any) bool { return runs(c, controller) }) {
+			return controller
 		}
-		labels := obj.GetLabels()
 		if labels[partOfLabel] == flux && (labels[componentLabel] == controller || obj.GetName() == controller) {
 			return controller
 		}
 	}
 	return ""
+}
+
+// runs tells whether a container has the image of a controller.
+func runs(container any, controller string) bool {
+	fields, _ := container.(map[string]any)
+	image, _ := fields["image"].(string)
+	return repository(image) == controller
 }
 
 // IsStopped tells whether a workload asks for no pods.
@@ -105,13 +114,17 @@ func Sets(fields []metav1.ManagedFieldsEntry, manager, field string) bool {
 	return false
 }
 
-// Reason says why an object of a build may not be applied; empty when it may.
+// Reason says why an object of a build may not be applied; empty when it may. Of a workload its annotation can say that it is no rival.
 func Reason(obj *unstructured.Unstructured, controllers []string) string {
 	if IsStockDefinition(obj) {
 		return "it is Flux's own definition, which lacks the fields that holdfast remembers in"
 	}
-	if controller := ControllerOf(obj, controllers); controller != "" && !IsStopped(obj) {
-		return "it would start " + controller + ", which does the same work"
+	if strings.EqualFold(obj.GetAnnotations()[v1.AnnotationRival], v1.RivalApply) || IsStopped(obj) {
+		return ""
+	}
+	if controller := ControllerOf(obj, controllers); controller != "" {
+		return "it would start " + controller + ", which does the same work; if it is something else, annotate it with " +
+			v1.AnnotationRival + ": " + v1.RivalApply
 	}
 	return ""
 }

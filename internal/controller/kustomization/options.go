@@ -37,6 +37,8 @@ type Options struct {
 	RemoteBuilds *build.Isolation
 	// Rivals are the controllers of Flux whose work this process does: no build may start them.
 	Rivals []string
+	// RivalsIn is the namespace in which they are rivals; empty for every one.
+	RivalsIn string
 	// OwnNamespace is the namespace that the controller runs in; it is never pruned.
 	OwnNamespace string
 	// IntervalJitterPercentage spreads the interval of successful reconciliations, 0 to 99.

@@ -25,13 +25,21 @@ func (p *pass) withholdRivals(context.Context) *outcome {
 		if p.reached.Remote {
 			break
 		}
-		if reason := rival.Reason(obj, p.Rivals); reason != "" && !observe.IsSkipped(obj) { // else the repository says so itself
+		if reason := rival.Reason(obj, p.rivalsFor(obj)); reason != "" && !observe.IsSkipped(obj) { // else the repository says so itself
 			p.rivals[object.IDOf(obj)] = struct{}{}
 			told = append(told, fmt.Sprintf("%s (%s)", object.IDOf(obj), reason))
 		}
 	}
 	p.tellRivals(told)
 	return nil
+}
+
+// rivalsFor are the controllers that count for an object.
+func (p *pass) rivalsFor(obj *unstructured.Unstructured) []string {
+	if p.RivalsIn != "" && p.RivalsIn != obj.GetNamespace() {
+		return nil
+	}
+	return p.Rivals
 }
 
 // tellRivals sets the condition. The event comes when what it says changes.

@@ -108,7 +108,7 @@ func (p *pass) listedChecks() []observe.Check {
 	checks := make([]observe.Check, 0, len(p.ks.Spec.HealthChecks))
 	for _, ref := range p.ks.Spec.HealthChecks {
 		c := checkOf(ref)
-		if p.isSelf(c.ID) {
+		if p.isSelf(c.ID) || p.rivals.Has(c.ID) {
 			continue
 		}
 		c.Desired = p.find(c.ID)
