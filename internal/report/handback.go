@@ -16,7 +16,7 @@ type Handback struct {
 	Ready bool `json:"ready"`
 	// Findings have to be dealt with before.
 	Findings []Finding `json:"findings"`
-	// Deletes are the objects that Flux would delete at once.
+	// Deletes are the objects that Flux would delete at once, those that are on their way out among them.
 	Deletes []KeptObject `json:"deletes"`
 	// Unlisted is the number of those that status counts and does not list.
 	Unlisted int32 `json:"unlisted,omitempty"`
@@ -96,30 +96,34 @@ func (a *Handback) lookAtKept(ks *v1.Kustomization) {
 			key, count(int(r.RetainedCount), "object")))
 		return
 	}
-	before := len(a.Deletes)
+	leaving, n := 0, int32(0)
 	for _, kept := range r.Retained {
-		if !outlivesFlux(kept.Reason) {
-			a.Deletes = append(a.Deletes, KeptObject{Kustomization: key, RetainedObject: kept})
+		switch kept.Reason {
+		case v1.RetainedPruneDisabled: // by Flux as well
+			continue
+		case v1.RetainedTerminating:
+			leaving++
+		default:
+			n++
 		}
+		a.Deletes = append(a.Deletes, KeptObject{Kustomization: key, RetainedObject: kept})
 	}
 	unlisted := max(0, r.RetainedCount-int32(len(r.Retained))) //nolint:gosec // status lists at most 500
 	a.Unlisted += unlisted
-	n := len(a.Deletes) - before + int(unlisted)
-	if n == 0 {
-		return
-	}
 	when := "at once"
 	if ks.Spec.Suspend {
 		when = "when it is resumed"
 	}
-	a.find(key, fmt.Sprintf("Kustomization %s keeps %s that Flux deletes %s, in use or not", key, count(n, "object"), when),
-		"holdfast kept "+ks.Name+" -n "+ks.Namespace+"   says what ends it; wait for that",
-		"or keep an object for good: kubectl annotate KIND NAME kustomize.toolkit.fluxcd.io/prune=disabled")
-}
-
-// outlivesFlux tells whether what is kept for a reason is kept by Flux as well, or is going anyway.
-func outlivesFlux(reason v1.RetentionReason) bool {
-	return reason == v1.RetainedPruneDisabled || reason == v1.RetainedTerminating
+	if leaving > 0 {
+		// One of them may wait for another to be gone, and is not deleted yet.
+		a.find(key, fmt.Sprintf("Kustomization %s is still deleting %s, in order: Flux deletes what is left of it %s, in any order", key, count(leaving, "object"), when),
+			"wait until it is gone: `holdfast kept "+ks.Name+" -n "+ks.Namespace+"` says what it waits for")
+	}
+	if n += unlisted; n > 0 {
+		a.find(key, fmt.Sprintf("Kustomization %s keeps %s that Flux deletes %s, in use or not", key, count(int(n), "object"), when),
+			"holdfast kept "+ks.Name+" -n "+ks.Namespace+"   says what ends it; wait for that",
+			"or keep an object for good: kubectl annotate KIND NAME kustomize.toolkit.fluxcd.io/prune=disabled")
+	}
 }
 
 func (a *Handback) find(subject, message string, do ...string) {
