@@ -67,7 +67,7 @@ func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.
 			"allow the controller to list leases and kustomizations, or start it with --takeover if there is none", err)
 	}
 	if len(alive) == 0 {
-		return nil
+		return checkOwn(ctx, reader, o, now)
 	}
 	first := alive[0]
 	if first.Lease != "" {
@@ -76,6 +76,35 @@ func checkRivals(ctx context.Context, reader client.Reader, o Options, now time.
 	}
 	return unavailableErrorf("%s; stop it first, such as with `%s`. If it was stopped since, start again in %s, or with --takeover",
 		first.Text(now), first.StopCommand(), first.Seen.Add(recentWrite).Sub(now).Round(time.Second))
+}
+
+// checkOwn refuses to start beside another holdfast that has some of the same objects. Those of one selector share a lease, and wait
+// for it; one without a selector has the objects of every shard, and another lease.
+func checkOwn(ctx context.Context, reader client.Reader, o Options, now time.Time) error {
+	leases, err := leasesOf(ctx, reader, o)
+	if err != nil {
+		return unavailableErrorf("find out whether another holdfast does this work: %w; allow the controller to list leases, or start it with --takeover", err)
+	}
+	for _, lease := range leases {
+		ofShard := strings.HasPrefix(lease.Name, leaseName+"-")
+		overlaps := o.ShardSelector == "" && ofShard || o.ShardSelector != "" && lease.Name == leaseName
+		if !overlaps || !isOwn(&lease, now) {
+			continue
+		}
+		what := "all objects, those of this shard among them"
+		if ofShard {
+			what = "a shard, and this one would look after all objects"
+		}
+		return unavailableErrorf("another holdfast is at work: %s holds the lease %s/%s and looks after %s; stop it first, "+
+			"give each a --watch-label-selector that leaves the other's objects out, or start with --takeover if the two have different objects",
+			*lease.Spec.HolderIdentity, lease.Namespace, lease.Name, what)
+	}
+	return nil
+}
+
+// isOwn tells whether one of holdfast's kind holds a lease, and has renewed it in time.
+func isOwn(lease *coordinationv1.Lease, now time.Time) bool {
+	return strings.HasPrefix(ptr.Deref(lease.Spec.HolderIdentity, ""), ownIdentity) && now.Before(validUntil(lease))
 }
 
 // FindRivals looks for living controllers with the work of the options' controllers. One that holds no lease is seen by what it
@@ -108,9 +137,8 @@ func FindOwn(ctx context.Context, reader client.Reader, namespace string, now ti
 	leases, err := leasesOf(ctx, reader, o)
 	var own []string
 	for _, lease := range leases {
-		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-		if o.isRivalLease(leaseName, lease.Name) && strings.HasPrefix(holder, ownIdentity) && now.Before(validUntil(&lease)) {
-			own = append(own, lease.Namespace+"/"+holder)
+		if o.isRivalLease(leaseName, lease.Name) && isOwn(&lease, now) {
+			own = append(own, lease.Namespace+"/"+*lease.Spec.HolderIdentity)
 		}
 	}
 	return own, err
