@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ With --export nothing is applied: the same objects are printed as YAML, for Git 
 Profile "flux" gives the controller the rights that Flux has (cluster-admin), so that existing manifests work unchanged.
 Profile "least" gives it none to write what Git asks for: each Kustomization works as the ServiceAccount that spec.serviceAccountName
 names, else as the account "default" of its namespace, and needs rights for what it deploys. Sources of other namespaces and remote
-bases are refused. To have it read kinds of your own, label a ClusterRole with rbac.holdfast.dev/aggregate-to-reader: "true".
+bases are refused. What the profile "flux" bound to cluster-admin before is taken back. To have it read kinds of your own, label a ClusterRole with rbac.holdfast.dev/aggregate-to-reader: "true".
 
 Artifacts are served by the Service "holdfast". Flux's own Service "source-controller" is left alone; beside it, use
 --controllers=kustomization, which installs neither source CRDs nor an artifact Service.`
@@ -68,13 +69,16 @@ func newInstallCommand(g *globals) *cobra.Command {
 			cmd.PrintErrln("note: this is a development build, whose image may not be in any registry: see --image")
 		}
 		if export {
+			if _, err := fmt.Fprint(cmd.OutOrStdout(), install.SupersededNote(options)); err != nil {
+				return err
+			}
 			return install.Export(cmd.OutOrStdout(), objects)
 		}
 		config, err := g.config()
 		if err != nil {
 			return err
 		}
-		apply.Out = cmd.OutOrStdout()
+		apply.Out, apply.Superseded = cmd.OutOrStdout(), install.Superseded(options)
 		return install.Apply(cmd.Context(), config, objects, apply)
 	}
 	return command

@@ -30,6 +30,8 @@ type ApplyOptions struct {
 	Out io.Writer
 	// ForceConflicts takes over fields that another manager owns.
 	ForceConflicts bool
+	// Superseded is deleted after the rest was applied; see the function of that name.
+	Superseded *client.ObjectKey
 	// Timeout bounds the wait for the CRDs; one minute when zero.
 	Timeout time.Duration
 }
@@ -60,7 +62,13 @@ func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 			return err
 		}
 	}
-	return applyAll(ctx, c, rest, o)
+	if err := applyAll(ctx, c, rest, o); err != nil {
+		return err
+	}
+	if o.Superseded == nil {
+		return nil
+	}
+	return takeBack(ctx, c, *o.Superseded, o.Out)
 }
 
 // split separates the CRDs from what may need them.

@@ -298,6 +298,31 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
+// Only the profile least has something to take back: the very binding that the profile flux makes.
+func TestSuperseded(t *testing.T) {
+	for name, o := range map[string]Options{"the default": {}, "flux": {Profile: ProfileFlux}, "CRDs only": {Profile: ProfileLeast, CRDsOnly: true}} {
+		if got := Superseded(o); got != nil || SupersededNote(o) != "" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	least := Options{Profile: ProfileLeast, Namespace: "team-a"}
+	binding := Superseded(least)
+	if binding == nil || !strings.Contains(SupersededNote(least), "kubectl delete clusterrolebinding "+binding.Name) {
+		t.Fatalf("%v, %q", binding, SupersededNote(least))
+	}
+	ofFlux := func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ClusterRoleBinding" && o.GetName() == binding.Name
+	}
+	if !slices.ContainsFunc(mustObjects(t, Options{Namespace: "team-a"}), ofFlux) || slices.ContainsFunc(mustObjects(t, least), ofFlux) {
+		t.Errorf("%s is not what the profile flux has and the profile least lacks", binding.Name)
+	}
+	for line := range strings.Lines(SupersededNote(least)) {
+		if !strings.HasPrefix(line, "#") {
+			t.Errorf("%q is no comment", line)
+		}
+	}
+}
+
 func mustObjects(t *testing.T, o Options) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := Objects(o)

@@ -16,6 +16,7 @@ import (
 	"github.com/fluxcd/pkg/apis/kustomize"
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,58 @@ func TestInstalledPodIsAdmitted(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Of an installation with all rights nothing is left after one with few: the binding to cluster-admin goes, but not one that others
+// depend on.
+func TestInstallTakesRightsBack(t *testing.T) {
+	t.Parallel()
+	options := install.Options{Namespace: uniqueName("rights"), Image: "holdfast:missing"}
+	installed := func(profile string) (string, error) {
+		t.Helper()
+		options.Profile = profile
+		objects, err := install.Objects(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
+		t.Cleanup(func() { uninstall(t, objects) })
+		var out bytes.Buffer
+		err = install.Apply(t.Context(), env.Config, objects, install.ApplyOptions{Out: &out, Superseded: install.Superseded(options)})
+		return out.String(), err
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-reconciler-" + options.Namespace}}
+	if out, err := installed(install.ProfileFlux); err != nil || strings.Contains(out, "deleted") {
+		t.Fatal(out, err)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.MergeFrom(binding.DeepCopy())
+	binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: options.Namespace, Name: "other"})
+	if err := kube.Patch(t.Context(), binding, patch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := installed(install.ProfileLeast); err == nil || !strings.Contains(err.Error(), binding.Name+" is left by the profile flux and binds others beside") {
+		t.Errorf("error %v, want the binding named", err)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+		t.Fatal(err)
+	}
+	patch = client.MergeFrom(binding.DeepCopy())
+	binding.Subjects = binding.Subjects[:1]
+	if err := kube.Patch(t.Context(), binding, patch); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := installed(install.ProfileLeast); err != nil || !strings.Contains(out, "ClusterRoleBinding/"+binding.Name+" deleted: ") {
+		t.Errorf("%v, %s", err, out)
+	}
+	if err := isGone(t.Context(), binding); err != nil {
+		t.Error(err)
+	}
+	if out, err := installed(install.ProfileLeast); err != nil || strings.Contains(out, "deleted") {
+		t.Errorf("again: %v, %s", err, out)
+	}
 }
 
 // What --export prints can be given to kubectl.
