@@ -53,7 +53,7 @@ func findWriter(ctx context.Context, reader client.Reader, o Options, leases []c
 }
 
 // writtenAt is when kustomize-controller wrote a status; zero if it did not, or if holdfast has written it: that uses the same
-// name, and a field that no other has.
+// name, and a field that no other has. Flux leaves the field in what it took back, so that there it is not seen: a known limit.
 func writtenAt(fields []metav1.ManagedFieldsEntry) time.Time {
 	for _, entry := range fields {
 		if entry.Subresource != "status" || entry.Time == nil || !slices.Contains(statusManagers, entry.Manager) {
