@@ -93,19 +93,24 @@ func isExpired(j v1.CompletedJob, now time.Time) bool { return !now.Before(j.Exp
 
 func find(was []v1.CompletedJob, job Run) *v1.CompletedJob {
 	for i := range was {
-		if was[i].ID == job.ID.Inventory() && was[i].Digest == job.Digest {
+		if isOf(was[i], job) {
 			return &was[i]
 		}
 	}
 	return nil
 }
 
+// isOf tells whether what is remembered is about the manifest of a Job.
+func isOf(remembered v1.CompletedJob, job Run) bool {
+	return remembered.ID == job.ID.Inventory() && remembered.Digest == job.Digest
+}
+
 // Remembering adds what was remembered of Jobs that are not in the build: while an older revision runs, those of the newer one
-// have run all the same.
+// have run all the same. One of the same name and another manifest is another Job.
 func Remembering(now, was []v1.CompletedJob, jobs []Run) []v1.CompletedJob {
 	out := slices.Clone(now)
 	for _, remembered := range was {
-		if !slices.ContainsFunc(jobs, func(job Run) bool { return job.ID.Inventory() == remembered.ID }) {
+		if !slices.ContainsFunc(jobs, func(job Run) bool { return isOf(remembered, job) }) {
 			out = append(out, remembered)
 		}
 	}

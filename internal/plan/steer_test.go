@@ -1,11 +1,13 @@
 package plan_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -276,11 +278,25 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// A Job of a revision that was given up has run, though it is not in the build that was brought back.
+// A Job of a revision that was given up has run, though it is not in the build that was brought back, or is there under the same name
+// with another manifest. What was remembered of a Job of the build is known from the look at it. All of it is bounded.
 func TestRemembering(t *testing.T) {
-	was := []v1.CompletedJob{{ID: id("Job.batch/shop/old").Inventory(), Digest: "1"}, {ID: id("Job.batch/shop/new").Inventory(), Digest: "1"}}
-	got := plan.Remembering(nil, was, []plan.Run{{ID: id("Job.batch/shop/old"), Digest: "1"}})
-	if len(got) != 1 || got[0].ID != was[1].ID {
-		t.Errorf("remembered are %+v", got)
+	entry := func(name, digest string) v1.CompletedJob {
+		return v1.CompletedJob{ID: id("Job.batch/shop/" + name).Inventory(), Digest: digest}
+	}
+	was := []v1.CompletedJob{entry("migrate", "1"), entry("migrate", "2"), entry("new", "1")}
+	jobs := []plan.Run{{ID: id("Job.batch/shop/migrate"), Digest: "1"}}
+	if diff := cmp.Diff([]v1.CompletedJob{entry("migrate", "2"), entry("new", "1")}, plan.Remembering(nil, was, jobs)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(was, plan.Remembering(was[:1], was, jobs)); diff != "" {
+		t.Error(diff)
+	}
+	var many []v1.CompletedJob
+	for i := range 150 {
+		many = append(many, entry("migrate", fmt.Sprint(i)))
+	}
+	if got := plan.Remembering(was[:1], many, jobs); len(got) != 100 || got[0] != was[0] {
+		t.Errorf("%d are remembered, first %v", len(got), got[0])
 	}
 }
