@@ -117,6 +117,7 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	jobs := &madeJobs{}
 	changes, err := e.manager(live, f, jobs).ApplyAll(ctx, ready, e.applyOptions(req))
 	result.noteJobs(jobs, changes, live)
+	e.noteLeft(ctx, req, ready, changes, live, result)
 	if f.err != nil {
 		return f.err
 	}

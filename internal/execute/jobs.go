@@ -1,9 +1,11 @@
 package execute
 
 import (
+	"context"
 	"sync"
 
 	"github.com/fluxcd/pkg/ssa"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,6 +50,32 @@ func (r *ApplyResult) noteJobs(made *madeJobs, changes *ssa.ChangeSet, live live
 		id := object.ID{Group: meta.GroupKind.Group, Kind: meta.GroupKind.Kind, Namespace: meta.Namespace, Name: meta.Name}
 		if there := live[id]; entry.Action == ssa.UnchangedAction && RunsOnce(id) && there != nil {
 			r.Jobs[id] = there.GetUID()
+		}
+	}
+}
+
+// noteLeft adds the Jobs that were not written because they are there already (ssa: IfNotPresent). One that is not as the manifest
+// says was made of another: a dry-run tells.
+func (e *Executor) noteLeft(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, changes *ssa.ChangeSet, live liveObjects, result *ApplyResult) {
+	if changes == nil {
+		return
+	}
+	skipped := object.Set{}
+	for _, entry := range changes.Entries {
+		meta := entry.ObjMetadata
+		if entry.Action == ssa.SkippedAction {
+			skipped[object.ID{Group: meta.GroupKind.Group, Kind: meta.GroupKind.Kind, Namespace: meta.Namespace, Name: meta.Name}] = struct{}{}
+		}
+	}
+	for _, obj := range objects {
+		id := object.IDOf(obj)
+		there := live[id]
+		if there == nil || !RunsOnce(id) || !skipped.Has(id) {
+			continue
+		}
+		entry, _, _, err := e.manager(live, nil, nil).Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{Exclusions: exclusions(), DriftIgnoreRules: req.Ignore})
+		if err == nil && entry.Action == ssa.UnchangedAction {
+			result.Jobs[id] = there.GetUID()
 		}
 	}
 }
