@@ -23,8 +23,7 @@ const (
 var jobFailures = []string{batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded, batchv1.JobReasonPodFailurePolicy,
 	batchv1.JobReasonMaxFailedIndexesExceeded, batchv1.JobReasonFailedIndexes}
 
-// Run tells of a Job whether it is there, and how it ended. Of one that is gone Kubernetes may have said so in an event: with a short
-// time to live nobody gets to see the Job itself. Another Job of that name, and what is said of it, tells nothing.
+// Run tells of a Job whether it is there, and whether it is complete. Another Job of that name tells nothing.
 func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 	if run.UID == "" {
 		return run
@@ -34,7 +33,7 @@ func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 	switch {
 	case IsAbsent(err), err == nil && job.UID != run.UID:
 		run.Seen = plan.Absent
-		return o.said(ctx, run)
+		return run
 	case err != nil:
 		return run // it is looked at again
 	}
@@ -50,11 +49,13 @@ func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 	return run
 }
 
-// said adds what Kubernetes said of the end of a Job; nothing when that is not known, or can't be read.
-func (o *Observer) said(ctx context.Context, run plan.Run) plan.Run {
+// RunSaid adds what Kubernetes said, in events, of the end of a Job that is gone: with a short time to live nobody gets to see the Job
+// itself. What is said of another Job of that name tells nothing.
+func (o *Observer) RunSaid(ctx context.Context, run plan.Run) plan.Run {
 	list := &corev1.EventList{}
 	about := fields.Set{"involvedObject.uid": string(run.UID)}
 	if err := o.Reader.List(ctx, list, client.InNamespace(run.ID.Namespace), client.MatchingFieldsSelector{Selector: about.AsSelector()}); err != nil {
+		run.Unheard = err.Error()
 		return run // then nobody saw it
 	}
 	for _, e := range list.Items {

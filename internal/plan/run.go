@@ -28,6 +28,8 @@ type Run struct {
 	Deleted time.Time
 	// Failed is what Kubernetes said of its failure once it was gone; empty when nothing was said.
 	Failed string
+	// Unheard is why what Kubernetes said of its end could not be read; empty when it could.
+	Unheard string
 	// TTL is how long it stays after that.
 	TTL time.Duration
 }

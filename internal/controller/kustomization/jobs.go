@@ -1,6 +1,7 @@
 package kustomization
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,7 +60,8 @@ func (p *pass) noteJobs(uids map[object.ID]types.UID) {
 	}
 }
 
-// lookAt reads a Job of the build, if this process applied it.
+// lookAt reads a Job of the build, if this process applied it. What Kubernetes said of one that is gone is read with the rights that
+// look for users: an account that may apply Jobs need not see events.
 func (p *pass) lookAt(ctx context.Context, job plan.Run) plan.Run {
 	known := p.mem.jobs[job.ID]
 	if known.digest != job.Digest {
@@ -67,6 +69,9 @@ func (p *pass) lookAt(ctx context.Context, job plan.Run) plan.Run {
 	}
 	job.UID = known.uid
 	job = p.Observer.Run(ctx, job)
+	if job.Seen == plan.Absent {
+		job = p.reached.Users.RunSaid(ctx, job)
+	}
 	switch {
 	case job.Failed != "":
 		known.failed = job.Failed
@@ -155,28 +160,38 @@ func (p *pass) isOpen(job plan.Run) bool {
 	return job.IsOpen() && !plan.IsRemembered(p.rollout.CompletedJobs, job)
 }
 
-// maxUnseenNames bounds the Jobs that an event names.
-const maxUnseenNames = 3
-
 // tellUnseen says of Jobs that are gone, and that nobody saw to complete, that they are taken for finished, when the build
 // becomes healthy with that.
 func (p *pass) tellUnseen(jobs []plan.Run) {
 	var unseen []object.ID
+	unheard := ""
 	for _, job := range jobs {
 		if p.isOpen(job) && job.Seen == plan.Absent {
 			unseen = append(unseen, job.ID)
+			unheard = cmp.Or(unheard, job.Unheard)
 		}
 	}
 	if len(unseen) == 0 || p.rollout.Phase != v1.PhaseHealthy || p.rolloutBefore().Phase == v1.PhaseHealthy {
 		return
 	}
-	names := make([]string, 0, len(unseen))
-	for _, id := range unseen[:min(len(unseen), maxUnseenNames)] {
+	text := jobNames(unseen) +
+		" went before it was seen to complete: with ttlSecondsAfterFinished it is taken for finished, and is created again with the next apply"
+	if unheard != "" {
+		text += "; what Kubernetes said of its end can't be read: " + cut(unheard, maxRetainedMessage)
+	}
+	p.event(normal, fluxmeta.ProgressingReason, text)
+}
+
+// maxJobNames bounds the Jobs that an event names.
+const maxJobNames = 3
+
+func jobNames(ids []object.ID) string {
+	names := make([]string, 0, len(ids))
+	for _, id := range ids[:min(len(ids), maxJobNames)] {
 		names = append(names, id.String())
 	}
-	if more := len(unseen) - maxUnseenNames; more > 0 {
+	if more := len(ids) - maxJobNames; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	p.event(normal, fluxmeta.ProgressingReason, strings.Join(names, ", ")+
-		" went before it was seen to complete: with ttlSecondsAfterFinished it is taken for finished, and is created again with the next apply")
+	return strings.Join(names, ", ")
 }

@@ -1,8 +1,10 @@
 package kustomization
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/health"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/target"
 )
 
 var migrate = object.ID{Group: "batch", Kind: "Job", Namespace: "shop", Name: "migrate"}
@@ -30,6 +33,18 @@ type jobServer struct {
 	job    *batchv1.Job
 	events []corev1.Event
 	fault  error
+	// mute is why events can't be listed with the rights that look for users. With those of the account they never can.
+	mute error
+}
+
+// account reads with the rights of an account that may do no more than it needs for its Jobs.
+func (s *jobServer) account() *observe.Observer {
+	users := s.observer().Reader.(client.WithWatch)
+	return &observe.Observer{Reader: interceptor.NewClient(users, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("events is forbidden")
+		},
+	})}
 }
 
 func (s *jobServer) observer() *observe.Observer {
@@ -46,7 +61,7 @@ func (s *jobServer) observer() *observe.Observer {
 		},
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 			list.(*corev1.EventList).Items = s.events
-			return nil
+			return s.mute
 		},
 	})}
 }
@@ -60,7 +75,8 @@ func (s *jobServer) says(uid types.UID, kind, reason string, at time.Time) {
 // jobPass is a pass over a build with a Job that is deleted at once after it ended, and that an earlier pass applied.
 func jobPass(s *jobServer) *pass {
 	p := passOn(newKustomization())
-	p.Observer = s.observer()
+	p.Observer = s.account()
+	p.reached = &target.Target{Observer: p.Observer, Users: s.observer()}
 	p.rollout = v1.RolloutStatus{Phase: v1.PhaseVerifying}
 	p.built = &build.Result{Digest: "sha256:d", Objects: []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "migrate", "namespace": "shop"},
@@ -191,4 +207,37 @@ func hasCompleted(p *pass, id string) bool {
 		}
 	}
 	return false
+}
+
+// A Job that went unseen is told of once, when the build becomes healthy with that, and so is why nobody could hear of its end.
+func TestTellUnseen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*pass, *jobServer)
+		want   string
+		also   string
+	}{
+		"nothing is said": {want: "Job/shop/migrate went before it was seen to complete"},
+		"nothing can be read": {change: func(_ *pass, s *jobServer) { s.mute = errors.New("no right to list events") }, want: "Job/shop/migrate went before it was seen to complete",
+			also: "; what Kubernetes said of its end can't be read: no right to list events"},
+		"it completed":       {change: func(_ *pass, s *jobServer) { s.says("ours", corev1.EventTypeNormal, "Completed", now) }},
+		"it was told before": {change: func(p *pass, _ *jobServer) { p.before.Status.Rollout = &v1.RolloutStatus{Phase: v1.PhaseHealthy} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &jobServer{}
+			p := jobPass(s)
+			if tt.change != nil {
+				tt.change(p, s)
+			}
+			p.rollout.Phase = v1.PhaseHealthy
+			p.tellUnseen(p.rememberRuns(t.Context()))
+			if len(p.events) != min(len(tt.want), 1) {
+				t.Fatalf("events %v", p.events)
+			}
+			for _, e := range p.events {
+				if !strings.HasPrefix(e.message, tt.want) || !strings.HasSuffix(e.message, cmp.Or(tt.also, "next apply")) {
+					t.Errorf("it says %q", e.message)
+				}
+			}
+		})
+	}
 }
