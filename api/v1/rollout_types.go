@@ -2,6 +2,7 @@ package v1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -469,6 +470,10 @@ type CompletedJob struct {
 	// Digest of its manifest.
 	// +required
 	Digest string `json:"digest"`
+	// NamespaceUID is the UID of the Namespace that it ran in. It has not run in one of that name on another cluster, nor in one
+	// that was made anew.
+	// +optional
+	NamespaceUID types.UID `json:"namespaceUID,omitempty"`
 	// Expires is when its ttlSecondsAfterFinished ends. One that is gone before was deleted by hand, and is run again.
 	// +required
 	Expires metav1.Time `json:"expires"`

@@ -2,12 +2,15 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-gitops/holdfast/internal/plan"
@@ -47,6 +50,21 @@ func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 		run.Deleted = job.DeletionTimestamp.Time
 	}
 	return run
+}
+
+// NamespaceUID returns the UID of a Namespace, and so on which cluster, and in which of the Namespaces that had that name, what is in it
+// is. It is empty where there is none.
+func (o *Observer) NamespaceUID(ctx context.Context, name string) (types.UID, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := o.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	switch {
+	case IsAbsent(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read Namespace/%s: %w", name, err)
+	}
+	return namespace.UID, nil
 }
 
 // RunSaid adds what Kubernetes said, in events, of the end of a Job that is gone: with a short time to live nobody gets to see the Job

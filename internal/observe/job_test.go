@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -92,6 +94,32 @@ func TestRun(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Where there is no Namespace, nothing ran; where it can't be read, nobody knows.
+func TestNamespaceUID(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer error
+		want   types.UID
+		fault  string
+	}{
+		"there":     {want: "uid of shop"},
+		"not there": {answer: apierrors.NewNotFound(resource, "shop")},
+		"not read":  {answer: errors.New("connection refused"), fault: "read Namespace/shop: connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &observe.Observer{Reader: interceptor.NewClient(nil, interceptor.Funcs{
+				Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+					obj.SetUID(types.UID("uid of " + key.Name))
+					return tt.answer
+				},
+			})}
+			got, err := o.NamespaceUID(t.Context(), "shop")
+			if said := fmt.Sprint(err); got != tt.want || (err != nil) != (tt.fault != "") || err != nil && said != tt.fault {
+				t.Errorf("%q (%v)", got, err)
 			}
 		})
 	}

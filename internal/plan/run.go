@@ -20,6 +20,9 @@ type Run struct {
 	// UID of the Job that was made of that manifest. What is known of the run is known of this Job; empty, and nothing is known,
 	// when this process did not apply it.
 	UID types.UID
+	// Namespace is the UID of the Namespace that it is in; empty when there is none, or it may not be read. Then nothing is known of an
+	// earlier run: one that is not repeated where it has to be is the greater harm.
+	Namespace types.UID
 	// Seen tells whether it is there; unknown when it could not be read.
 	Seen Presence
 	// Completed is when it was complete; zero when nobody saw that.
@@ -49,6 +52,7 @@ func Runs(was []v1.CompletedJob, jobs []Run, now time.Time) []v1.CompletedJob {
 	for _, job := range jobs {
 		remembered := find(was, job)
 		switch {
+		case job.Namespace == "":
 		case !job.Completed.IsZero() && !job.deletedByHand():
 			out = append(out, job.completed())
 		case remembered == nil, job.Seen == Present, job.Seen == Absent && !isExpired(*remembered, now):
@@ -73,7 +77,7 @@ func (r Run) IsOpen() bool {
 // completed is what is remembered of a Job that is complete.
 func (r Run) completed() v1.CompletedJob {
 	expires := metav1.NewTime(r.Completed.Add(r.TTL).Truncate(time.Second))
-	return v1.CompletedJob{ID: r.ID.Inventory(), Digest: r.Digest, Expires: expires}
+	return v1.CompletedJob{ID: r.ID.Inventory(), Digest: r.Digest, NamespaceUID: r.Namespace, Expires: expires}
 }
 
 // deletedByHand tells of a Job that is on its way out whether that began before its time was over.
@@ -81,7 +85,7 @@ func (r Run) deletedByHand() bool {
 	return !r.Deleted.IsZero() && !isExpired(r.completed(), r.Deleted)
 }
 
-// IsRemembered tells whether something is known of an earlier run of the same manifest.
+// IsRemembered tells whether something is known of an earlier run of the same manifest in the same Namespace.
 func IsRemembered(was []v1.CompletedJob, job Run) bool { return find(was, job) != nil }
 
 // HasRun tells whether a Job ran and was then removed by its time to live, if it is not there: the same manifest is not run
@@ -95,11 +99,16 @@ func isExpired(j v1.CompletedJob, now time.Time) bool { return !now.Before(j.Exp
 
 func find(was []v1.CompletedJob, job Run) *v1.CompletedJob {
 	for i := range was {
-		if isOf(was[i], job) {
+		if isOf(was[i], job) && job.Namespace != "" && was[i].NamespaceUID == job.Namespace {
 			return &was[i]
 		}
 	}
 	return nil
+}
+
+// IsNamed tells whether something is remembered of the manifest of a Job, wherever that ran.
+func IsNamed(was []v1.CompletedJob, job Run) bool {
+	return slices.ContainsFunc(was, func(remembered v1.CompletedJob) bool { return isOf(remembered, job) })
 }
 
 // isOf tells whether what is remembered is about the manifest of a Job.

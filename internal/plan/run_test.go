@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
@@ -16,8 +17,8 @@ import (
 // A Job that was seen complete is remembered with the end of its time to live, until it runs anew, leaves the build, changes, or
 // turns out to have been deleted by hand.
 func TestRuns(t *testing.T) {
-	job := plan.Run{ID: id("Job.batch/shop/migrate"), Digest: "d1", TTL: time.Hour}
-	remembered := []v1.CompletedJob{{ID: job.ID.Inventory(), Digest: "d1", Expires: metav1.NewTime(now.Add(time.Hour))}}
+	job := plan.Run{ID: id("Job.batch/shop/migrate"), Digest: "d1", Namespace: "shop-uid", TTL: time.Hour}
+	remembered := []v1.CompletedJob{{ID: job.ID.Inventory(), Digest: "d1", NamespaceUID: "shop-uid", Expires: metav1.NewTime(now.Add(time.Hour))}}
 	seen := func(change func(*plan.Run)) []plan.Run {
 		r := job
 		change(&r)
@@ -43,6 +44,8 @@ func TestRuns(t *testing.T) {
 		"failed":                 {nil, seen(func(r *plan.Run) { r.Seen, r.Failed = plan.Absent, "BackoffLimitExceeded" }), time.Hour, nil},
 		"can't be read":          {remembered, seen(func(*plan.Run) {}), time.Minute, remembered},
 		"changed":                {remembered, seen(func(r *plan.Run) { r.Seen, r.Digest = plan.Absent, "d2" }), time.Hour, nil},
+		"on another cluster":     {remembered, seen(func(r *plan.Run) { r.Seen, r.Namespace = plan.Absent, "another" }), time.Hour, nil},
+		"nobody knows where":     {remembered, seen(func(r *plan.Run) { r.Seen, r.Completed, r.Namespace = plan.Present, now, "" }), time.Hour, nil},
 		"left the build":         {remembered, nil, time.Hour, nil},
 	}
 	for name, tt := range tests {
@@ -57,9 +60,20 @@ func TestRuns(t *testing.T) {
 			t.Errorf("after %s it has run: %t", at, got)
 		}
 	}
+	for what, namespace := range map[string]types.UID{"on another cluster": "another", "nobody knows where": ""} {
+		elsewhere := job
+		elsewhere.Namespace = namespace
+		unplaced := []v1.CompletedJob{{ID: remembered[0].ID, Digest: "d1", Expires: remembered[0].Expires}}
+		if plan.HasRun(append(unplaced, remembered...), elsewhere, now.Add(2*time.Hour)) || !plan.IsNamed(remembered, elsewhere) {
+			t.Errorf("%s: it has run", what)
+		}
+	}
 	job.Digest = "d2"
 	if plan.HasRun(remembered, job, now.Add(2*time.Hour)) {
 		t.Error("another manifest has run")
+	}
+	if plan.IsNamed(remembered, job) {
+		t.Error("another manifest is named")
 	}
 }
 
@@ -67,7 +81,7 @@ func TestRuns(t *testing.T) {
 func TestRunsAreBounded(t *testing.T) {
 	var jobs []plan.Run
 	for i := range 150 {
-		jobs = append(jobs, plan.Run{ID: object.ID{Group: "batch", Kind: "Job", Namespace: "shop", Name: fmt.Sprintf("j%03d", i)}, Digest: "d",
+		jobs = append(jobs, plan.Run{ID: object.ID{Group: "batch", Kind: "Job", Namespace: "shop", Name: fmt.Sprintf("j%03d", i)}, Digest: "d", Namespace: "shop-uid",
 			Completed: now.Add(time.Duration(i/2) * time.Second)})
 	}
 	got := plan.Runs(nil, jobs, now)

@@ -112,10 +112,14 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	}
 	p.at(detecting, p.target())
 	objects := p.toApply()
+	haveRun, err := p.haveRun(ctx)
+	if err != nil {
+		return p.failed(meta.ReconciliationFailedReason, err)
+	}
 	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
 		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
 		Objects: objects,
-		HaveRun: p.haveRun(ctx),
+		HaveRun: haveRun,
 		Force:   p.ks.Spec.Force,
 		Back:    p.course.Back,
 		Ignore:  ignoreRules(p.ks.Spec.Ignore),

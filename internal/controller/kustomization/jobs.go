@@ -3,12 +3,14 @@ package kustomization
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,11 +90,15 @@ func (p *pass) lookAt(ctx context.Context, job plan.Run) plan.Run {
 
 // haveRun are the Jobs that are not to be created again if they are not there. Those that this process created, and that are gone,
 // are looked for once more: the pass that created them may have ended before it could write down that they have run, and what
-// Kubernetes says may have come late.
-func (p *pass) haveRun(ctx context.Context) object.Set {
+// Kubernetes says may have come late. While nobody knows where a Job that is remembered ran, it is an error: it may have run here.
+func (p *pass) haveRun(ctx context.Context) (object.Set, error) {
 	jobs := p.expiring()
+	unplaced := p.place(ctx, jobs)
 	var recalled []plan.Run
-	for _, job := range jobs {
+	for i, job := range jobs {
+		if err := unplaced[i]; err != nil && plan.IsNamed(p.rollout.CompletedJobs, job) {
+			return nil, fmt.Errorf("%s may have run: %w", job.ID, err)
+		}
 		if plan.IsRemembered(p.rollout.CompletedJobs, job) {
 			continue
 		}
@@ -109,14 +115,41 @@ func (p *pass) haveRun(ctx context.Context) object.Set {
 			out[job.ID] = struct{}{}
 		}
 	}
-	return out
+	return out, nil
 }
 
-// rememberRuns looks at the Jobs of the build that were just applied or are waited for, and writes down which of them have run.
+// place finds the Namespaces of Jobs, with the rights that look for users, and returns why that of a Job is not known now. Where it may
+// not be read at all there is no use in waiting: nothing is remembered of such a Job.
+func (p *pass) place(ctx context.Context, jobs []plan.Run) []error {
+	failures := make([]error, len(jobs))
+	p.noPlace = ""
+	uids, faults := map[string]types.UID{}, map[string]error{}
+	for i := range jobs {
+		name := jobs[i].ID.Namespace
+		if _, asked := uids[name]; !asked {
+			uids[name], faults[name] = p.reached.Users.NamespaceUID(ctx, name)
+		}
+		jobs[i].Namespace = uids[name]
+		switch err := faults[name]; {
+		case apierrors.IsForbidden(err):
+			p.noPlace = err.Error()
+		case err != nil:
+			failures[i] = err
+		}
+	}
+	return failures
+}
+
+// rememberRuns looks at the Jobs of the build that were just applied or are waited for, and writes down which of them have run. While
+// nobody knows where they are, what is remembered stays as it is.
 func (p *pass) rememberRuns(ctx context.Context) []plan.Run {
 	jobs := p.expiring()
+	placed := errors.Join(p.place(ctx, jobs)...) == nil
 	for i := range jobs {
 		jobs[i] = p.lookAt(ctx, jobs[i])
+	}
+	if !placed {
+		return jobs
 	}
 	was := p.rollout.CompletedJobs
 	p.rollout.CompletedJobs = plan.Runs(was, jobs, p.now)
@@ -180,6 +213,21 @@ func (p *pass) tellUnseen(jobs []plan.Run) {
 		text += "; what Kubernetes said of its end can't be read: " + cut(unheard, maxRetainedMessage)
 	}
 	p.event(normal, fluxmeta.ProgressingReason, text)
+}
+
+// tellUnplaced says of Jobs whose Namespace may not be read that they are run again, when the build becomes healthy.
+func (p *pass) tellUnplaced(jobs []plan.Run) {
+	if p.noPlace == "" || p.rollout.Phase != v1.PhaseHealthy || p.rolloutBefore().Phase == v1.PhaseHealthy {
+		return
+	}
+	var unplaced []object.ID
+	for _, job := range jobs {
+		if job.Namespace == "" {
+			unplaced = append(unplaced, job.ID)
+		}
+	}
+	p.event(normal, fluxmeta.ProgressingReason, jobNames(unplaced)+" is created again with an apply after its ttlSecondsAfterFinished removed it: "+
+		"without its Namespace nobody knows whether it ran on this cluster; allow the account of the kubeconfig to get it: "+cut(p.noPlace, maxRetainedMessage))
 }
 
 // maxJobNames bounds the Jobs that an event names.

@@ -35,6 +35,9 @@ type jobServer struct {
 	fault  error
 	// mute is why events can't be listed with the rights that look for users. With those of the account they never can.
 	mute error
+	// cluster is another one than the first, and unplaced why a Namespace can't be read.
+	cluster  string
+	unplaced error
 }
 
 // account reads with the rights of an account that may do no more than it needs for its Jobs.
@@ -50,6 +53,10 @@ func (s *jobServer) account() *observe.Observer {
 func (s *jobServer) observer() *observe.Observer {
 	return &observe.Observer{Reader: interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			if namespace, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				namespace.UID = types.UID(cmp.Or(s.cluster, "here") + "/" + key.Name)
+				return s.unplaced
+			}
 			if s.fault != nil {
 				return s.fault
 			}
@@ -190,8 +197,8 @@ func TestHaveRunRecalls(t *testing.T) {
 			p.rollout.Phase = v1.PhaseApplying
 			p.rollout.CompletedJobs = []v1.CompletedJob{{ID: "shop_other_batch_Job", Digest: "sha256:o", Expires: metav1.NewTime(now)}}
 			tt.change(p, s)
-			if got := p.haveRun(t.Context()).Has(migrate); got != tt.want {
-				t.Errorf("has run: %t", got)
+			if got, err := p.haveRun(t.Context()); err != nil || got.Has(migrate) != tt.want {
+				t.Errorf("has run: %v (%v)", got, err)
 			}
 			if !hasCompleted(p, "shop_other_batch_Job") {
 				t.Error("what is known of others is forgotten before the apply")
@@ -207,6 +214,57 @@ func hasCompleted(p *pass, id string) bool {
 		}
 	}
 	return false
+}
+
+// A Job that ran on one cluster has not run on another, or in a Namespace that was made anew. Where it ran may be unknown for a moment,
+// in which nothing is applied and nothing is forgotten, or for good: then it is run again, and that is said.
+func TestJobsArePlaced(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New("no right to"))
+	tests := map[string]struct {
+		change             func(*jobServer)
+		want, fault, after bool
+	}{
+		"here":               {change: func(*jobServer) {}, want: true, after: true},
+		"on another cluster": {change: func(s *jobServer) { s.cluster = "there" }},
+		"no answer":          {change: func(s *jobServer) { s.unplaced = errors.New("connection refused") }, fault: true, after: true},
+		"no right":           {change: func(s *jobServer) { s.unplaced = forbidden }},
+		"no Namespace": {change: func(s *jobServer) {
+			s.unplaced = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &jobServer{}
+			p := jobPass(s)
+			s.says("ours", corev1.EventTypeNormal, "Completed", now)
+			p.rememberRuns(t.Context())
+			if !hasCompleted(p, migrate.Inventory()) {
+				t.Fatal("it is not remembered")
+			}
+			s.events, p.mem.jobs = nil, nil
+			tt.change(s)
+			if got, err := p.haveRun(t.Context()); got.Has(migrate) != tt.want || (err != nil) != tt.fault {
+				t.Errorf("has run: %v (%v)", got, err)
+			}
+			jobs := p.rememberRuns(t.Context())
+			if got := hasCompleted(p, migrate.Inventory()); got != tt.after {
+				t.Errorf("it is remembered after a look: %t", got)
+			}
+			p.rollout.Phase = v1.PhaseHealthy
+			p.tellUnplaced(jobs)
+			if said := len(p.events) == 1 && strings.Contains(p.events[0].message, "no right to"); said != (name == "no right") {
+				t.Errorf("events %v", p.events)
+			}
+		})
+	}
+}
+
+// A Namespace that can't be read holds nothing up where no Job of the build is remembered.
+func TestUnplacedJobsThatNeverRan(t *testing.T) {
+	p := jobPass(&jobServer{unplaced: errors.New("connection refused")})
+	if got, err := p.haveRun(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("have run: %v (%v)", got, err)
+	}
 }
 
 // A Job that went unseen is told of once, when the build becomes healthy with that, and so is why nobody could hear of its end.

@@ -37,6 +37,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	p.rollout = plan.Judge(p.rollout, verdictOf(overall.Status), p.now, p.terms())
 	p.mem.healthAt = p.now
 	p.tellUnseen(jobs)
+	p.tellUnplaced(jobs)
 	p.healthText = overall.TimeoutText()
 	if overall.Status == health.Failed {
 		p.healthText = overall.StalledText()
