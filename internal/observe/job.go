@@ -26,7 +26,7 @@ const (
 var jobFailures = []string{batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded, batchv1.JobReasonPodFailurePolicy,
 	batchv1.JobReasonMaxFailedIndexesExceeded, batchv1.JobReasonFailedIndexes}
 
-// Run tells of a Job whether it is there, and whether it is complete. Another Job of that name tells nothing.
+// Run tells of a Job whether it is there, and whether it is complete or failed. Another Job of that name tells nothing.
 func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 	if run.UID == "" {
 		return run
@@ -44,6 +44,9 @@ func (o *Observer) Run(ctx context.Context, run plan.Run) plan.Run {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
 			run.Completed = c.LastTransitionTime.Time
+		}
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			run.Failed = c.Reason + ": " + c.Message
 		}
 	}
 	if job.DeletionTimestamp != nil {

@@ -37,6 +37,9 @@ func TestRun(t *testing.T) {
 		return j
 	}
 	isComplete := func(j *batchv1.Job) { j.Status.Conditions = []batchv1.JobCondition{complete} }
+	hasFailed := func(j *batchv1.Job) {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "words"}}
+	}
 	said := func(reason string, changes ...func(*corev1.Event)) []corev1.Event {
 		e := corev1.Event{InvolvedObject: corev1.ObjectReference{UID: "ours"}, Source: corev1.EventSource{Component: "job-controller"},
 			Reason: reason, Message: "words", LastTimestamp: metav1.NewTime(now)}
@@ -58,6 +61,7 @@ func TestRun(t *testing.T) {
 	}{
 		"runs":      {run: applied, job: job(), want: with(func(r *plan.Run) { r.Seen = plan.Present })},
 		"complete":  {run: applied, job: job(isComplete), want: with(func(r *plan.Run) { r.Seen, r.Completed = plan.Present, now })},
+		"failed":    {run: applied, job: job(hasFailed), want: with(func(r *plan.Run) { r.Seen, r.Failed = plan.Present, "BackoffLimitExceeded: words" })},
 		"not ours":  {run: applied, job: job(isComplete, func(j *batchv1.Job) { j.UID = "anew" }), want: absent},
 		"not known": {run: with(func(r *plan.Run) { r.UID = "" }), job: job(isComplete), want: with(func(r *plan.Run) { r.UID = "" })},
 		"not read":  {run: applied, err: errors.New("connection refused"), events: said("Completed"), want: applied},

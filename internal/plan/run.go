@@ -29,7 +29,7 @@ type Run struct {
 	Completed time.Time
 	// Deleted is when its deletion was asked for, while it is there still.
 	Deleted time.Time
-	// Failed is what Kubernetes said of its failure once it was gone; empty when nothing was said.
+	// Failed is what it says of its failure, or Kubernetes said once it was gone; empty when nothing was said.
 	Failed string
 	// Unheard is why what Kubernetes said of its end could not be read; empty when it could.
 	Unheard string

@@ -45,6 +45,8 @@ type appliedJob struct {
 	// openSince is since when nobody knows how it ended though it is not seen any more, and failed what was said of its failure.
 	openSince time.Time
 	failed    string
+	// told is true when it was told that nobody saw how it ended.
+	told bool
 }
 
 // noteJobs remembers which Jobs are those of the build.
@@ -173,7 +175,7 @@ func (p *pass) weighRuns(checked []health.Checked, jobs []plan.Run) {
 		i := slices.IndexFunc(checked, func(c health.Checked) bool { return c.ID == job.ID })
 		switch {
 		case i < 0 || checked[i].Verdict.Status != health.Current:
-		case job.Failed != "":
+		case job.Failed != "" && job.Seen != plan.Present:
 			checked[i].Verdict = health.Verdict{Status: health.Failed, Message: "Job failed and is gone: " + job.Failed}
 		case p.isAwaited(job):
 			p.awaitsWord = true
@@ -193,18 +195,48 @@ func (p *pass) isOpen(job plan.Run) bool {
 	return job.IsOpen() && !plan.IsRemembered(p.rollout.CompletedJobs, job)
 }
 
-// tellUnseen says of Jobs that are gone, and that nobody saw to complete, that they are taken for finished, when the build
-// becomes healthy with that.
+// followJobs looks at the Jobs of a build that is healthy without them: one that completes later has run all the same.
+func (p *pass) followJobs(ctx context.Context) {
+	if len(p.mem.jobs) > 0 {
+		jobs := p.rememberRuns(ctx)
+		p.tellUnseen(jobs)
+		p.follow(jobs)
+	}
+}
+
+// follow notes which Jobs are to be looked at until it is known how they ended. Of one that is gone there may never be a word.
+func (p *pass) follow(jobs []plan.Run) {
+	p.followed = nil
+	for _, job := range jobs {
+		ended := !job.Completed.IsZero() && (job.Namespace != "" || p.noPlace != "") || job.Failed != ""
+		if job.UID != "" && !ended && !plan.IsRemembered(p.rollout.CompletedJobs, job) && !p.isGivenUp(job) {
+			p.followed = append(p.followed, job.ID)
+		}
+	}
+}
+
+// isGivenUp tells of a Job that is not seen any more whether a word of how it ended was waited for in vain.
+func (p *pass) isGivenUp(job plan.Run) bool {
+	return job.Seen == plan.Absent && p.isOpen(job) && !p.now.Before(p.mem.jobs[job.ID].openSince.Add(wordWithin))
+}
+
+// tellUnseen says once of Jobs that are gone, and that nobody saw to complete, that they are taken for finished: when the build
+// becomes healthy with that, or has been healthy without them.
 func (p *pass) tellUnseen(jobs []plan.Run) {
+	becomes := p.rolloutBefore().Phase != v1.PhaseHealthy
 	var unseen []object.ID
 	unheard := ""
 	for _, job := range jobs {
-		if p.isOpen(job) && job.Seen == plan.Absent {
-			unseen = append(unseen, job.ID)
-			unheard = cmp.Or(unheard, job.Unheard)
+		known := p.mem.jobs[job.ID]
+		if known.told || !p.isOpen(job) || job.Seen != plan.Absent || p.rollout.Phase != v1.PhaseHealthy || !becomes && !p.isGivenUp(job) {
+			continue
 		}
+		known.told = true
+		p.mem.jobs[job.ID] = known
+		unseen = append(unseen, job.ID)
+		unheard = cmp.Or(unheard, job.Unheard)
 	}
-	if len(unseen) == 0 || p.rollout.Phase != v1.PhaseHealthy || p.rolloutBefore().Phase == v1.PhaseHealthy {
+	if len(unseen) == 0 {
 		return
 	}
 	text := jobNames(unseen) +

@@ -279,6 +279,11 @@ func TestTellUnseen(t *testing.T) {
 			also: "; what Kubernetes said of its end can't be read: no right to list events"},
 		"it completed":       {change: func(_ *pass, s *jobServer) { s.says("ours", corev1.EventTypeNormal, "Completed", now) }},
 		"it was told before": {change: func(p *pass, _ *jobServer) { p.before.Status.Rollout = &v1.RolloutStatus{Phase: v1.PhaseHealthy} }},
+		"it was given up": {change: func(p *pass, _ *jobServer) {
+			p.before.Status.Rollout = &v1.RolloutStatus{Phase: v1.PhaseHealthy}
+			p.rememberRuns(t.Context())
+			p.now = p.now.Add(15 * time.Second)
+		}, want: "Job/shop/migrate went before it was seen to complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &jobServer{}
@@ -287,7 +292,9 @@ func TestTellUnseen(t *testing.T) {
 				tt.change(p, s)
 			}
 			p.rollout.Phase = v1.PhaseHealthy
-			p.tellUnseen(p.rememberRuns(t.Context()))
+			for range 2 {
+				p.tellUnseen(p.rememberRuns(t.Context()))
+			}
 			if len(p.events) != min(len(tt.want), 1) {
 				t.Fatalf("events %v", p.events)
 			}
@@ -295,6 +302,59 @@ func TestTellUnseen(t *testing.T) {
 				if !strings.HasPrefix(e.message, tt.want) || !strings.HasSuffix(e.message, cmp.Or(tt.also, "next apply")) {
 					t.Errorf("it says %q", e.message)
 				}
+			}
+		})
+	}
+}
+
+// A build that is healthy without a Job is looked at until the Job ended: it may complete at any time, and has run then.
+func TestJobsAreFollowed(t *testing.T) {
+	ended := func(kind batchv1.JobConditionType) func(*pass, *jobServer) {
+		return func(_ *pass, s *jobServer) {
+			s.job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+		}
+	}
+	tests := map[string]struct {
+		change     func(*pass, *jobServer)
+		follows    bool
+		remembered bool
+	}{
+		"runs":              {change: func(*pass, *jobServer) {}, follows: true},
+		"complete":          {change: ended(batchv1.JobComplete), remembered: true},
+		"failed":            {change: ended(batchv1.JobFailed)},
+		"can't be read":     {change: func(_ *pass, s *jobServer) { s.fault = errors.New("connection refused") }, follows: true},
+		"gone":              {change: func(_ *pass, s *jobServer) { s.job = nil }, follows: true},
+		"gone and complete": {change: func(_ *pass, s *jobServer) { s.job = nil; s.says("ours", corev1.EventTypeNormal, "Completed", now) }, remembered: true},
+		"gone for long": {change: func(p *pass, s *jobServer) {
+			s.job = nil
+			p.rememberRuns(t.Context())
+			p.now = p.now.Add(15 * time.Second)
+		}},
+		"complete, nobody knows where": {change: func(p *pass, s *jobServer) {
+			ended(batchv1.JobComplete)(p, s)
+			s.unplaced = errors.New("connection refused")
+		}, follows: true},
+		"complete, nobody may know where": {change: func(p *pass, s *jobServer) {
+			ended(batchv1.JobComplete)(p, s)
+			s.unplaced = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New("no right to"))
+		}},
+		"another process": {change: func(p *pass, _ *jobServer) { p.mem.jobs = nil }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &jobServer{job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "ours"}}}
+			p := jobPass(s)
+			p.rollout = v1.RolloutStatus{Phase: v1.PhaseHealthy, Verified: true}
+			tt.change(p, s)
+			if out := p.verify(t.Context()); out != nil {
+				t.Fatalf("the pass ended: %+v", out)
+			}
+			want := time.Duration(0)
+			if tt.follows {
+				want = laterLooks
+			}
+			if got := p.nextLook(); got != want || hasCompleted(p, migrate.Inventory()) != tt.remembered {
+				t.Errorf("the next look is in %s; remembered are %v", got, p.rollout.CompletedJobs)
 			}
 		})
 	}

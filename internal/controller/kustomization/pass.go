@@ -64,6 +64,8 @@ type pass struct {
 	buildFault *outcome
 	// awaitsWord is true when the verdict waits for a word of how a Job ended that is gone.
 	awaitsWord bool
+	// followed are the Jobs of a healthy build that have not ended.
+	followed []object.ID
 	// noPlace is why the Namespace of a Job may not be read, so that nothing is remembered of it.
 	noPlace string
 	// independent is true when dependencies were not looked at for a person's choice.

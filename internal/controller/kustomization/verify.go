@@ -24,6 +24,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 		return nil
 	}
 	if p.rollout.Phase == v1.PhaseHealthy && p.rollout.Verified && !p.applied && !plan.SoakGrew(p.rollout, p.soak()) {
+		p.followJobs(ctx)
 		return nil
 	}
 	checks := p.checks()
@@ -38,6 +39,7 @@ func (p *pass) verify(ctx context.Context) *outcome {
 	p.mem.healthAt = p.now
 	p.tellUnseen(jobs)
 	p.tellUnplaced(jobs)
+	p.follow(jobs)
 	p.healthText = overall.TimeoutText()
 	if overall.Status == health.Failed {
 		p.healthText = overall.StalledText()
@@ -180,6 +182,9 @@ func (p *pass) nextLook() time.Duration {
 	case v1.PhaseHealthy:
 		if end := p.soakEnd(); !end.IsZero() {
 			return max(time.Millisecond, min(laterLooks, end.Sub(p.now)))
+		}
+		if len(p.followed) > 0 {
+			return laterLooks
 		}
 	}
 	return 0

@@ -21,7 +21,7 @@ const (
 )
 
 // watch says which objects this Kustomization waits for, so that it is queued when one of them changes: the objects whose
-// health is awaited, those that are on their way out, and the workloads that use those that are in use. Other users, such as an
+// health is awaited, Jobs that have not ended, those that are on their way out, and the workloads that use those that are in use. Other users, such as an
 // Ingress, are left to the periodic look: they go rarely. It waits for nothing while it is healthy and keeps nothing that an
 // event could release.
 func (p *pass) watch() {
@@ -40,6 +40,10 @@ func (p *pass) watch() {
 			p.addTarget(targets, c.ID, true)
 			looks++
 		}
+	}
+	for _, job := range p.followed {
+		p.addTarget(targets, job, true)
+		looks++
 	}
 	for _, r := range p.plan.Retain {
 		switch r.Reason {
