@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -174,4 +177,101 @@ func TestC35FailedAndGone(t *testing.T) {
 		t.Errorf("%d are remembered", n)
 	}
 	eventuallyGone(t, within, s.cm("old"))
+}
+
+// jobsAccount is an account that may do with Jobs what an apply needs, and nothing else: it sees no events.
+func (s *scenario) jobsAccount(name string) {
+	s.t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: uniqueName(name)},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"*"}}}}
+	create(s.t, role, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: name}}})
+	s.grant(name, s.namespace, "*")
+}
+
+// TestC35AccountWithoutEvents: a Job that is deleted at once after it ended is not run again by an account that may not list events.
+func TestC35AccountWithoutEvents(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.jobsAccount("tenant")
+	runs := s.countRuns()
+	r1 := s.push(map[string]string{"job.yaml": shortJob("migrate", 0, "1")})
+	s.follow()
+	s.deploy("jobs", as("tenant"))
+	s.awaitReady("jobs", r1)
+	eventuallyGone(t, within, s.jobOf("migrate"))
+	s.awaitRemembered("jobs")
+	s.request("jobs")
+	if n := runs(); n != 1 {
+		t.Errorf("there were %d runs, want 1", n)
+	}
+}
+
+// awaitRemembered waits until one Job is remembered, and returns what is.
+func (s *scenario) awaitRemembered(name string) v1.CompletedJob {
+	s.t.Helper()
+	ks := s.await(name, "remembering a Job", func(ks *v1.Kustomization) error {
+		if ks.Status.Rollout == nil || len(ks.Status.Rollout.CompletedJobs) != 1 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	return ks.Status.Rollout.CompletedJobs[0]
+}
+
+// TestC35BesideHealthChecks: a Job that completes long after its revision was healthy, which does not wait for it, is remembered, and
+// not run again after it went.
+func TestC35BesideHealthChecks(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	runs := s.countRuns()
+	slow := strings.Replace(shortJob("migrate", 1, "1"), "  template:\n", "  template:\n    metadata: {annotations: {devcluster.holdfast.dev/exit-after: 10s}}\n", 1)
+	r1 := s.push(map[string]string{"job.yaml": slow, "c.yaml": configMap("c", "1")})
+	s.follow()
+	s.deploy("jobs", func(ks *v1.Kustomization) {
+		ks.Spec.Wait = false
+		ks.Spec.HealthChecks = []fluxmeta.NamespacedObjectKindReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.namespace, Name: "c"}}
+	})
+	s.awaitReady("jobs", r1)
+	s.awaitRemembered("jobs")
+	eventuallyGone(t, within, s.jobOf("migrate"))
+	s.request("jobs")
+	if n := runs(); n != 1 {
+		t.Errorf("there were %d runs, want 1", n)
+	}
+}
+
+// TestC35NewNamespace: where the Namespace was made anew, as on another cluster, the Job has not run.
+func TestC35NewNamespace(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	elsewhere := uniqueName("jobs")
+	namespace := func() *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}}
+	}
+	create(t, namespace())
+	t.Cleanup(func() { _ = kube.Delete(context.Background(), namespace()) })
+	r1 := s.push(map[string]string{"job.yaml": strings.Replace(shortJob("migrate", 1, "1"), "name: migrate", "name: migrate, namespace: "+elsewhere, 1)})
+	s.follow()
+	s.deploy("jobs", func(ks *v1.Kustomization) { ks.Spec.TargetNamespace = elsewhere })
+	s.awaitReady("jobs", r1)
+	first := s.awaitRemembered("jobs").NamespaceUID
+	if first == "" {
+		t.Fatal("it is not said where it ran")
+	}
+	eventuallyGone(t, within, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "migrate"}})
+	if err := kube.Delete(t.Context(), namespace()); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyGone(t, within, namespace())
+	create(t, namespace())
+	s.request("jobs")
+	s.await("jobs", "remembering the second run", func(ks *v1.Kustomization) error {
+		jobs := ks.Status.Rollout.CompletedJobs
+		if len(jobs) != 1 || jobs[0].NamespaceUID == first {
+			return fmt.Errorf("it remembers %v", jobs)
+		}
+		return nil
+	})
 }
