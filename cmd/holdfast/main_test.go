@@ -27,7 +27,7 @@ func TestExitCodes(t *testing.T) {
 		"unknown command":   {args: []string{"rnu"}, code: 64, says: "unknown command"},
 		"unknown flag":      {args: []string{"run", "--no-such-flag"}, code: 64, says: "holdfast run --help"},
 		"argument":          {args: []string{"version", "now"}, code: 64, says: "holdfast version"},
-		"refused flag":      {args: []string{"run", "--sops-vault-configmap=v"}, code: 64, says: "--sops-vault-configmap"},
+		"refused flag":      {args: []string{"run", "--default-kubeconfig-service-account=v"}, code: 64, says: "--default-kubeconfig-service-account"},
 		"unknown gate":      {args: []string{"run", "--feature-gates=Nope=true"}, code: 64, says: "Nope"},
 		"refused profile":   {args: []string{"install", "--profile=root"}, code: 64, says: "least"},
 		"run, no cluster":   {args: []string{"run"}, code: 69, says: "no cluster to talk to"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/cache"
 	"github.com/fluxcd/pkg/runtime/acl"
 	"github.com/fluxcd/pkg/runtime/client"
 	"github.com/fluxcd/pkg/runtime/controller"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/holdfast-gitops/holdfast/internal/controller/gitrepository"
 	"github.com/holdfast-gitops/holdfast/internal/controller/kustomization"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 )
 
 // Environment variables, as Flux's controllers have them.
@@ -51,6 +53,9 @@ type Flags struct {
 	noRemoteBases, unblockStatefulSets   bool
 	overrideManagers                     []string
 	defaultServiceAccount                string
+	defaultDecryptionAccount             string
+	defaultKubeConfigAccount             string
+	sopsVaultConfigMap                   string
 	storage                              storageFlags
 	policy                               policyFlags
 
@@ -61,6 +66,7 @@ type Flags struct {
 	rateLimiter    controller.RateLimiterOptions
 	watch          controller.WatchOptions
 	kubeConfig     client.KubeConfigOptions
+	tokens         cache.TokenFlags
 
 	gates map[string]bool
 	set   *pflag.FlagSet
@@ -89,7 +95,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.rateLimiter.BindFlags(fs)
 	f.watch.BindFlags(fs)
 	f.kubeConfig.BindFlags(fs)
-	bindRefused(fs)
+	f.tokens.BindFlags(fs, defaultTokens)
+	f.bindIdentities(fs)
 }
 
 func (f *Flags) bindProcess(fs *pflag.FlagSet) {
@@ -133,6 +140,21 @@ func (f *Flags) bindReconcile(fs *pflag.FlagSet) {
 			"ordered StatefulSet from going on.")
 	fs.StringVar(&f.defaultServiceAccount, "default-service-account", "",
 		"The ServiceAccount, of the namespace of each Kustomization, that works for those that name none.")
+}
+
+// defaultTokens is the number of tokens that are kept.
+const defaultTokens = 100
+
+func (f *Flags) bindIdentities(fs *pflag.FlagSet) {
+	fs.StringVar(&f.defaultDecryptionAccount, identity.DecryptionFlag, "",
+		"The ServiceAccount, of the namespace of each Kustomization, whose identity opens keys for those that name none in "+
+			"spec.decryption; needs the feature gate "+identity.Gate+".")
+	fs.StringVar(&f.defaultKubeConfigAccount, identity.KubeConfigFlag, "",
+		"The ServiceAccount, of the namespace of each Kustomization, whose identity gets access to a cluster where the ConfigMap of "+
+			"spec.kubeConfig names none; needs the feature gate "+identity.Gate+".")
+	fs.StringVar(&f.sopsVaultConfigMap, "sops-vault-configmap", "",
+		"The name of a ConfigMap in the controller's namespace with the OpenBao or Vault servers that ServiceAccounts log in to for "+
+			"decryption; no other server is then asked without a token in the decryption Secret.")
 }
 
 func (s *storageFlags) bind(fs *pflag.FlagSet) {
@@ -180,6 +202,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Options, error) {
 		LeaderElection:     f.leaderElection,
 		KubeAPIQPS:         f.client.QPS,
 		KubeAPIBurst:       f.client.Burst,
+		Tokens:             f.tokens,
 		Kustomization:      f.kustomization(kinds, namespace),
 		Source:             f.source(),
 	}
@@ -218,6 +241,10 @@ func (f *Flags) kustomization(kinds []schema.GroupKind, namespace string) kustom
 		ExternalArtifacts:        f.gate(gateExternalArtifact),
 		DefaultServiceAccount:    f.defaultServiceAccount,
 		KubeConfig:               f.kubeConfig,
+		ObjectLevelIdentity:      f.gate(identity.Gate),
+		DefaultKubeConfigAccount: f.defaultKubeConfigAccount,
+		DefaultDecryptionAccount: f.defaultDecryptionAccount,
+		SOPSVaultConfigMap:       f.sopsVaultConfigMap,
 	}
 }
 

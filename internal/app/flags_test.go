@@ -124,7 +124,7 @@ func TestFeatureGates(t *testing.T) {
 		"ExternalArtifact":               {off: accepted, on: accepted}, // P21
 		"GroupChangeLog":                 {off: accepted, on: accepted},
 		"MigrateAPIVersion":              {off: accepted, on: accepted},
-		"ObjectLevelWorkloadIdentity":    {off: accepted, on: refused},
+		"ObjectLevelWorkloadIdentity":    {off: accepted, on: accepted},
 		"StrictPostBuildSubstitutions":   {off: accepted, on: accepted},
 		"NoSuchGate":                     {off: refused, on: refused},
 	}
@@ -150,12 +150,12 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// P163, P165, P191, P192, P217: what is not there ends the start, so that nothing is done with other rights than was asked for.
+// P165: what can't be meant ends the start, so that nothing is done with other rights than was asked for; default accounts for
+// identities without their gate are among it.
 func TestRefusedFlags(t *testing.T) {
 	tests := map[string]string{
 		"default-decryption-service-account": "--default-decryption-service-account=apps",
 		"default-kubeconfig-service-account": "--default-kubeconfig-service-account=apps",
-		"sops-vault-configmap":               "--sops-vault-configmap=vault",
 		"watch-label-selector":               "--watch-label-selector=a b",
 		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
 		"controllers":                        "--controllers=helm",
@@ -170,11 +170,6 @@ func TestRefusedFlags(t *testing.T) {
 		"log-level":                          "--log-level=loud",
 		"custom-apply-stage-kinds":           "--custom-apply-stage-kinds=a/b/C",
 		"watch-all-namespaces":               "--watch-all-namespaces=false",
-	}
-	for name := range refusedFlags {
-		if _, ok := tests[name]; !ok {
-			t.Errorf("--%s is refused, but not in the table of this test", name)
-		}
 	}
 	for name, arg := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -314,11 +309,20 @@ func TestPolicyDefaults(t *testing.T) {
 	}
 }
 
-// P159, P162: the flags reach the controller.
+// P159, P162, P191, P192, P217, P218, P219, P234: the flags reach the controller.
 func TestTargetFlags(t *testing.T) {
-	o, err := resolve(t, nil, "--default-service-account=apps", "--insecure-kubeconfig-exec", "--insecure-kubeconfig-tls")
+	if o, err := resolve(t, nil); err != nil || o.Kustomization.ObjectLevelIdentity {
+		t.Errorf("accounts may be named without the gate: %v", err)
+	}
+	o, err := resolve(t, nil, "--default-service-account=apps", "--insecure-kubeconfig-exec", "--insecure-kubeconfig-tls",
+		"--feature-gates=ObjectLevelWorkloadIdentity=true", "--default-kubeconfig-service-account=far", "--default-decryption-service-account=keys",
+		"--sops-vault-configmap=vaults", "--token-cache-max-size=7", "--token-cache-max-duration=5m")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if k := o.Kustomization; !k.ObjectLevelIdentity || k.DefaultKubeConfigAccount != "far" || k.DefaultDecryptionAccount != "keys" ||
+		k.SOPSVaultConfigMap != "vaults" || o.Tokens.MaxSize != 7 || o.Tokens.MaxDuration != 5*time.Minute {
+		t.Errorf("%+v", o)
 	}
 	k := o.Kustomization
 	if k.DefaultServiceAccount != "apps" || !k.KubeConfig.InsecureExecProvider || !k.KubeConfig.InsecureTLS {

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 
+	"github.com/fluxcd/pkg/cache"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/spf13/pflag"
 
@@ -37,6 +38,8 @@ type Options struct {
 	// KubeAPIQPS and KubeAPIBurst limit requests where the API server has priority and fairness switched off.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
+	// Tokens bounds the tokens of identities that are kept; a size of zero keeps none.
+	Tokens cache.TokenFlags
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
 	// Kustomization and Source are the settings of the controllers. Run fills in their Recorder.

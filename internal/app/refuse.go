@@ -2,52 +2,40 @@ package app
 
 import (
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 )
-
-// refusedFlags are flags of Flux whose meaning holdfast doesn't have yet, with what to do instead. Left at their default
-// they say nothing; set to something else they end the start, because a controller that ignores them would act with
-// other rights or on other objects than it was told to.
-var refusedFlags = map[string]string{
-	"default-decryption-service-account": "leave it out: put the credentials into the decryption Secret",
-	"default-kubeconfig-service-account": "leave it out: credentials from a cloud provider (spec.kubeConfig.configMapRef) are not supported yet",
-	"sops-vault-configmap":               "leave it out: put a token into sops.vault-token of the decryption Secret, or into the environment variable VAULT_TOKEN",
-}
-
-// bindRefused adds the flags of Flux that no other set of flags has.
-func bindRefused(fs *pflag.FlagSet) {
-	fs.String("default-decryption-service-account", "", "Not supported yet: default account for decryption.")
-	fs.String("default-kubeconfig-service-account", "", "Not supported yet: default account for kubeconfigs.")
-	fs.String("sops-vault-configmap", "", "Not supported yet: ConfigMap with the trusted Vault servers.")
-	fs.Int("token-cache-max-size", 100, "Accepted, without effect: holdfast fetches no tokens that could be cached.")
-	fs.Duration("token-cache-max-duration", time.Hour, "Accepted, without effect: holdfast fetches no tokens that could be cached.")
-	for name := range refusedFlags {
-		if flag := fs.Lookup(name); flag != nil && !strings.HasPrefix(flag.Usage, "Not supported yet") {
-			flag.Usage = "Not supported yet. " + flag.Usage
-		}
-	}
-}
 
 // refuse checks what was set against what there is.
 func (f *Flags) refuse() error {
-	var refused error
-	// VisitAll goes by name, so that the same flags give the same message.
-	f.set.VisitAll(func(flag *pflag.Flag) {
-		advice, ok := refusedFlags[flag.Name]
-		if ok && refused == nil && flag.Value.String() != flag.DefValue {
-			refused = usageErrorf("--%s is not supported yet: %s", flag.Name, advice)
-		}
-	})
-	if refused != nil {
-		return refused
-	}
 	if err := f.checkValues(); err != nil {
 		return err
 	}
-	return f.refuseGates()
+	if err := f.refuseGates(); err != nil {
+		return err
+	}
+	return f.checkIdentities()
+}
+
+// checkIdentities refuses accounts that nothing would use: the identity of the controller would be used in their place.
+func (f *Flags) checkIdentities() error {
+	for _, flag := range []struct{ name, value string }{
+		{identity.DecryptionFlag, f.defaultDecryptionAccount}, {identity.KubeConfigFlag, f.defaultKubeConfigAccount},
+	} {
+		if flag.value == "" {
+			continue
+		}
+		if !f.gate(identity.Gate) {
+			return usageErrorf("--%s is %q, and the feature gate %s is off: set --feature-gates=%s=true, or leave the flag out", flag.name, flag.value,
+				identity.Gate, identity.Gate)
+		}
+		if problems := validation.IsDNS1123Subdomain(flag.value); len(problems) > 0 {
+			return usageErrorf("--%s is %q: use the name of a ServiceAccount", flag.name, flag.value)
+		}
+	}
+	return nil
 }
 
 // checkValues refuses values that no run can use.

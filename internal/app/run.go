@@ -142,6 +142,11 @@ func setup(mgr ctrl.Manager, o Options) error {
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the readiness check: %w", err)
 	}
+	tokens, err := newTokens(o.Tokens)
+	if err != nil {
+		return err
+	}
+	o.Kustomization.Tokens = tokens
 	if o.runs(ControllerSource) {
 		recorder, err := notify.New(mgr, o.EventsAddr, sourceComponent)
 		if err != nil {

@@ -26,6 +26,7 @@ type Keys struct {
 	aws        aws.CredentialsProvider
 	azure      azcore.TokenCredential
 	gcp        oauth2.TokenSource
+	identity   *Identity
 }
 
 // The entries of a decryption Secret, by name or by extension.

@@ -100,10 +100,9 @@ func (s *service) openPGP(ciphertext []byte) ([]byte, error) {
 
 func (s *service) openVault(key *keyservice.VaultKey, ciphertext []byte) ([]byte, error) {
 	master := &hcvault.MasterKey{VaultAddress: key.VaultAddress, EnginePath: key.EnginePath, KeyName: key.KeyName, EncryptedKey: string(ciphertext)}
-	token := s.keys.vaultToken
-	if token == "" {
-		// SOPS would look into a home directory, too.
-		token = os.Getenv("VAULT_TOKEN")
+	token, err := s.vaultToken(key.VaultAddress)
+	if err != nil {
+		return nil, err
 	}
 	if token == "" {
 		return nil, errors.New("no token is given: add sops.vault-token to the decryption Secret")
@@ -112,32 +111,56 @@ func (s *service) openVault(key *keyservice.VaultKey, ciphertext []byte) ([]byte
 	return master.DecryptContext(s.ctx)
 }
 
+// vaultToken is the one of the Secret, or else of a login, or else of the process.
+func (s *service) vaultToken(address string) (string, error) {
+	switch {
+	case s.keys.vaultToken != "":
+		return s.keys.vaultToken, nil
+	case s.keys.identity != nil && s.keys.identity.Vaults != nil:
+		return s.keys.identity.login(s.ctx, address)
+	}
+	// SOPS would look into a home directory, too.
+	return os.Getenv("VAULT_TOKEN"), nil
+}
+
 func (s *service) openAWS(key *keyservice.KmsKey, ciphertext []byte) ([]byte, error) {
 	context := map[string]*string{}
 	for name, value := range key.Context {
 		context[name] = &value
 	}
 	master := &kms.MasterKey{Arn: key.Arn, Role: key.Role, EncryptionContext: context, AwsProfile: key.AwsProfile, EncryptedKey: string(ciphertext)}
-	if s.keys.aws != nil {
+	credentials, err := s.keys.credentialsForAWS(s.ctx, key.Arn)
+	if err != nil {
+		return nil, err
+	}
+	if credentials != nil {
 		// A profile is one of the process.
 		master.AwsProfile = ""
-		kms.NewCredentialsProvider(s.keys.aws).ApplyToMasterKey(master)
+		kms.NewCredentialsProvider(credentials).ApplyToMasterKey(master)
 	}
 	return master.DecryptContext(s.ctx)
 }
 
 func (s *service) openAzure(key *keyservice.AzureKeyVaultKey, ciphertext []byte) ([]byte, error) {
 	master := &azkv.MasterKey{VaultURL: key.VaultUrl, Name: key.Name, Version: key.Version, EncryptedKey: string(ciphertext)}
-	if s.keys.azure != nil {
-		azkv.NewTokenCredential(s.keys.azure).ApplyToMasterKey(master)
+	credential, err := s.keys.credentialForAzure(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if credential != nil {
+		azkv.NewTokenCredential(credential).ApplyToMasterKey(master)
 	}
 	return master.DecryptContext(s.ctx)
 }
 
 func (s *service) openGCP(key *keyservice.GcpKmsKey, ciphertext []byte) ([]byte, error) {
 	master := &gcpkms.MasterKey{ResourceID: key.ResourceId, EncryptedKey: string(ciphertext)}
-	if s.keys.gcp != nil {
-		gcpkms.NewTokenSource(s.keys.gcp).ApplyToMasterKey(master)
+	tokens, err := s.keys.tokensForGCP(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if tokens != nil {
+		gcpkms.NewTokenSource(tokens).ApplyToMasterKey(master)
 	}
 	return master.DecryptContext(s.ctx)
 }

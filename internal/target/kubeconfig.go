@@ -22,7 +22,7 @@ var kubeConfigKeys = []string{"value", "value.yaml"}
 func readKubeConfig(ctx context.Context, secrets client.Reader, ks *v1.Kustomization) ([]byte, error) {
 	ref := ks.Spec.KubeConfig.SecretRef
 	if ref == nil {
-		return nil, errors.New("spec.kubeConfig names no Secret: set spec.kubeConfig.secretRef")
+		return nil, errors.New("spec.kubeConfig names neither a Secret nor a ConfigMap: set spec.kubeConfig.secretRef or configMapRef")
 	}
 	secret := &corev1.Secret{}
 	if err := secrets.Get(ctx, client.ObjectKey{Namespace: ks.Namespace, Name: ref.Name}, secret); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 )
 
@@ -39,6 +40,10 @@ type Options struct {
 	DefaultServiceAccount string
 	// KubeConfig says what of a kubeconfig may be used.
 	KubeConfig fluxclient.KubeConfigOptions
+	// Identity gets access to the clusters that ConfigMaps describe.
+	Identity *identity.Issuer
+	// DefaultKubeConfigAccount is the account whose identity gets access where a ConfigMap names none.
+	DefaultKubeConfigAccount string
 	// Executor makes an executor that writes with a client.
 	Executor func(client.Client) *execute.Executor
 }
@@ -88,7 +93,12 @@ func (t *Targets) Of(ctx context.Context, ks *v1.Kustomization) (*Target, error)
 	c := t.own
 	if ks.Spec.KubeConfig != nil {
 		var err error
-		if c, err = t.remote(ctx, ks); err != nil {
+		if ks.Spec.KubeConfig.ConfigMapRef != nil {
+			c, err = t.byIdentity(ctx, ks)
+		} else {
+			c, err = t.remote(ctx, ks)
+		}
+		if err != nil {
 			return nil, err
 		}
 	} else if account.Name == "" {
@@ -157,6 +167,8 @@ type cluster struct {
 	discovery discovery.DiscoveryInterface
 	client    client.Client
 	probe     probe
+	// session is what the identity of a ConfigMap gives; nil without.
+	session *session
 }
 
 func newCluster(config *rest.Config, httpClient *http.Client, mapper meta.RESTMapper, scheme *runtime.Scheme) (*cluster, error) {

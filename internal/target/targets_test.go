@@ -42,6 +42,7 @@ func newTargets(t *testing.T, config *rest.Config, account string) *Targets {
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, apimeta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, apimeta.RESTScopeNamespace)
 	targets, err := New(Options{Config: config, HTTPClient: http.DefaultClient, Mapper: mapper, Scheme: scheme, DefaultServiceAccount: account,
 		Executor: func(c client.Client) *execute.Executor { return &execute.Executor{Client: c} }})
 	if err != nil {

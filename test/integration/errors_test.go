@@ -187,22 +187,6 @@ func TestSourceErrorsAreSaid(t *testing.T) {
 	s.awaitMessage("absent", "Ready", metav1.ConditionFalse, "ArtifactFailed", "GitRepository/"+s.namespace+"/absent", "not found", "spec.sourceRef")
 }
 
-// Fields that are not there yet are refused by name, and nothing is applied.
-func TestUnsupportedFieldsAreRefused(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.push(map[string]string{"a.yaml": configMap("a", "1")})
-	s.follow()
-	s.deploy("app", func(ks *v1.Kustomization) {
-		ks.Spec.KubeConfig = &fluxmeta.KubeConfigReference{ConfigMapRef: &fluxmeta.LocalObjectReference{Name: "x"}}
-	})
-	ks := s.awaitMessage("app", "Stalled", metav1.ConditionTrue, v1.ReasonFieldNotSupported, "spec.kubeConfig.configMapRef")
-	if ks.Status.Inventory != nil || ks.Status.LastAttemptedRevision != "" {
-		t.Errorf("something was attempted: %+v", ks.Status)
-	}
-	s.awaitEvent("app", "Warning", v1.ReasonFieldNotSupported, "spec.kubeConfig.configMapRef")
-}
-
 // Forbidden: rights that the controller lacks are named, with the user and the object, and nothing of what it can't read is
 // taken for gone.
 func TestForbiddenIsSaid(t *testing.T) {

@@ -34,9 +34,6 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 		p.tellLeft(p.inventory.Unread(), "what the inventory says of them is not understood")
 		return ctrl.Result{}, p.letGo(ctx)
 	}
-	if fields := unsupportedTarget(p.ks.Spec); len(fields) > 0 {
-		return p.stayAway(ctx, strings.Join(fields, ", "))
-	}
 	switch lost, err := p.farewellTarget(ctx); {
 	case err != nil:
 		return p.waitForTarget(ctx, err)
@@ -119,19 +116,6 @@ func (p *pass) farewellFacts() plan.Facts {
 		}
 	}
 	return facts
-}
-
-// stayAway keeps a Kustomization whose objects can't be deleted in the way that its spec asks for.
-func (p *pass) stayAway(ctx context.Context, fields string) (ctrl.Result, error) {
-	p.report(outcome{state: stateStalled, reason: v1.ReasonFieldNotSupported,
-		message: fmt.Sprintf("deletion waits: %s is not supported by this version of holdfast, so %d objects can't be deleted; "+
-			"set deletionPolicy: Orphan to leave them on the cluster", fields, p.inventory.Len())})
-	if err := p.writeStatus(ctx); apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	} else if err != nil {
-		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
-	}
-	return ctrl.Result{}, nil
 }
 
 // leavesAll tells whether the objects stay on the cluster.

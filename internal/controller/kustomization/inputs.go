@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/decrypt"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 )
 
 // inputs are what a build takes from the cluster. They are read in every pass, with the controller's own rights, in the namespace
@@ -33,6 +35,9 @@ func (i inputs) key() string { return i.substitution.Key() + "/" + i.keysVersion
 func (p *pass) readInputs(ctx context.Context) (in inputs, err error) {
 	if in.keys, in.keysVersion, err = p.readKeys(ctx); err != nil {
 		return in, err
+	}
+	if in.keys != nil && p.Identity != nil {
+		in.keys.WithIdentity(p.decryptionIdentity())
 	}
 	in.substitution, err = p.readSubstitution(ctx)
 	return in, err
@@ -62,6 +67,29 @@ func (p *pass) readKeys(ctx context.Context) (keys *decrypt.Keys, version string
 		return keys, versionOf(secret), err
 	}
 	return &decrypt.Keys{}, "", nil
+}
+
+// decryptionIdentity is whose identity opens keys that the Secret has no credentials for.
+func (p *pass) decryptionIdentity() *decrypt.Identity {
+	who := &decrypt.Identity{Issuer: p.Identity, Asker: identity.Asker{Kind: v1.KustomizationKind,
+		Object: types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name}}}
+	name := p.ks.Spec.Decryption.ServiceAccountName
+	if name == "" && p.DefaultDecryptionAccount != "" {
+		name, who.Asker.DefaultedBy = p.DefaultDecryptionAccount, identity.DecryptionFlag
+	}
+	if name != "" {
+		who.Asker.Account = types.NamespacedName{Namespace: p.ks.Namespace, Name: name}
+	}
+	if p.SOPSVaultConfigMap == "" {
+		return who
+	}
+	source := types.NamespacedName{Namespace: p.OwnNamespace, Name: p.SOPSVaultConfigMap}
+	who.Vaults = decrypt.NewVaults(source, func(ctx context.Context) (map[string]string, error) {
+		config := &corev1.ConfigMap{}
+		err := p.Reader.Get(ctx, source, config)
+		return config.Data, err
+	})
+	return who
 }
 
 func (p *pass) readKeySecret(ctx context.Context, name types.NamespacedName, what string) (*corev1.Secret, error) {

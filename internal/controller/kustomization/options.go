@@ -3,6 +3,7 @@ package kustomization
 import (
 	"time"
 
+	"github.com/fluxcd/pkg/cache"
 	"github.com/fluxcd/pkg/runtime/client"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -81,6 +82,14 @@ type Options struct {
 	DefaultServiceAccount string
 	// KubeConfig says what of the kubeconfigs of remote clusters may be used.
 	KubeConfig client.KubeConfigOptions
+	// Tokens keeps the tokens of identities; nil keeps none.
+	Tokens *cache.TokenCache
+	// ObjectLevelIdentity allows Kustomizations to name ServiceAccounts for credentials (gate ObjectLevelWorkloadIdentity).
+	ObjectLevelIdentity bool
+	// DefaultKubeConfigAccount and DefaultDecryptionAccount are used where none is named.
+	DefaultKubeConfigAccount, DefaultDecryptionAccount string
+	// SOPSVaultConfigMap is a ConfigMap of OwnNamespace with the Vault servers that accounts may log in to.
+	SOPSVaultConfigMap string
 	// Recorder takes events.
 	Recorder record.EventRecorder
 }

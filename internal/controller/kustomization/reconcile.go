@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +18,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/report"
@@ -36,6 +39,8 @@ type Reconciler struct {
 	Build     BuildFunc
 	// Targets are the only ways to managed objects.
 	Targets Targets
+	// Identity gets credentials for what is decrypted; nil in a world without.
+	Identity *identity.Issuer
 	// Siblings lists the other Kustomizations, with the controller's own rights.
 	Siblings *observe.Observer
 	// Revisions are the stored ones.
@@ -93,6 +98,8 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	telemetry.ForgetKept(key.Namespace, key.Name)
 	telemetry.State(key.Namespace, key.Name, "")
 	telemetry.ForgetReconcile(v1.KustomizationKind, key.Namespace, key.Name)
+	r.Identity.Forget(v1.KustomizationKind, key, fluxv1.MetricFetchKubeConfig, fluxv1.MetricDecryptWithAWS, fluxv1.MetricDecryptWithAzure,
+		fluxv1.MetricDecryptWithGCP, fluxv1.MetricDecryptWithVault)
 }
 
 func (r *Reconciler) newPass(ks *v1.Kustomization) *pass {

@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/build"
 	"github.com/holdfast-gitops/holdfast/internal/controller/calm"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
 	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
@@ -105,9 +106,11 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	for _, gk := range o.CustomApplyStageKinds {
 		stageKinds[gk] = struct{}{}
 	}
+	issuer := identity.New(identity.Options{Client: direct, ObjectLevel: o.ObjectLevelIdentity, Tokens: o.Tokens})
 	targets, err := target.New(target.Options{
 		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mapper, Scheme: mgr.GetScheme(),
 		DefaultServiceAccount: o.DefaultServiceAccount, KubeConfig: o.KubeConfig,
+		Identity: issuer, DefaultKubeConfigAccount: o.DefaultKubeConfigAccount,
 		Executor: func(c client.Client) *execute.Executor {
 			return &execute.Executor{Client: c, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
 				OverrideManagers: o.OverrideManagers, MigrateAPIVersion: o.MigrateAPIVersion}
@@ -123,6 +126,7 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost}),
 		Build:     build.Build,
 		Targets:   targets,
+		Identity:  issuer,
 		Siblings:  &observe.Observer{Reader: direct, Mapper: mapper},
 		Revisions: &revision.Store{Client: direct},
 		Trigger:   trigger.New(metadataClient, trigger.Options{}),

@@ -21,12 +21,13 @@ func (p *pass) checkSpec(context.Context) *outcome {
 				strings.Join(fields, ", ")),
 		}
 	}
-	if d := p.ks.Spec.Decryption; d != nil && d.ServiceAccountName != "" {
+	if d := p.ks.Spec.Decryption; d != nil && d.ServiceAccountName != "" && !p.ObjectLevelIdentity {
 		return &outcome{
 			state:  stateStalled,
 			reason: meta.FeatureGateDisabledReason,
-			message: "spec.decryption.serviceAccountName needs the feature gate ObjectLevelWorkloadIdentity, which this version of holdfast does not have; " +
-				"put the credentials into the Secret of spec.decryption.secretRef, or leave the field out to use those of the controller",
+			message: "spec.decryption.serviceAccountName needs the feature gate ObjectLevelWorkloadIdentity: start holdfast with " +
+				"--feature-gates=ObjectLevelWorkloadIdentity=true, put the credentials into the Secret of spec.decryption.secretRef, " +
+				"or leave the field out to use those of the controller",
 		}
 	}
 	if refused := p.checkPolicy(); refused != nil {
@@ -67,13 +68,5 @@ func unsupported(spec v1.KustomizationSpec) []string {
 			fields = append(fields, f.name)
 		}
 	}
-	return append(fields, unsupportedTarget(spec)...)
-}
-
-// unsupportedTarget lists the fields that say where and as whom to work in a way that is not supported yet.
-func unsupportedTarget(spec v1.KustomizationSpec) []string {
-	if spec.KubeConfig != nil && spec.KubeConfig.ConfigMapRef != nil {
-		return []string{"spec.kubeConfig.configMapRef"}
-	}
-	return nil
+	return fields
 }
