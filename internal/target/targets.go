@@ -93,12 +93,7 @@ func (t *Targets) Of(ctx context.Context, ks *v1.Kustomization) (*Target, error)
 	c := t.own
 	if ks.Spec.KubeConfig != nil {
 		var err error
-		if ks.Spec.KubeConfig.ConfigMapRef != nil {
-			c, err = t.byIdentity(ctx, ks)
-		} else {
-			c, err = t.remote(ctx, ks)
-		}
-		if err != nil {
+		if c, err = t.remote(ctx, ks); err != nil {
 			return nil, err
 		}
 	} else if account.Name == "" {
@@ -119,6 +114,9 @@ func (t *Targets) Of(ctx context.Context, ks *v1.Kustomization) (*Target, error)
 // remote returns the cluster of a kubeconfig. One that was used before is kept by its content, so that a changed kubeconfig, be
 // it only in its token, is another one.
 func (t *Targets) remote(ctx context.Context, ks *v1.Kustomization) (*cluster, error) {
+	if ks.Spec.KubeConfig.ConfigMapRef != nil {
+		return t.byIdentity(ctx, ks)
+	}
 	content, err := readKubeConfig(ctx, t.own.client, ks)
 	if err != nil {
 		return nil, err
