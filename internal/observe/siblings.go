@@ -76,7 +76,7 @@ func (o *Observer) neighbours(ctx context.Context, now time.Time, age time.Durat
 	o.mu.Lock()
 	last, round := o.last, o.round
 	o.mu.Unlock()
-	if age > 0 && now.Sub(last.at) < age {
+	if since := now.Sub(last.at); age > 0 && since >= 0 && since < age { // one that is yet to come was made before the clock went back
 		return last.list, nil
 	}
 	list, err := o.listNeighbours(ctx)
@@ -85,7 +85,7 @@ func (o *Observer) neighbours(ctx context.Context, now time.Time, age time.Durat
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !now.Before(o.last.at) && round == o.round {
+	if round == o.round {
 		o.last = neighbours{at: now, list: list}
 	}
 	return list, nil

@@ -157,7 +157,8 @@ func TestSiblingsAreShared(t *testing.T) {
 		at   time.Duration
 		age  time.Duration
 		want int
-	}{{0, 2 * time.Second, 1}, {time.Second, 2 * time.Second, 1}, {time.Second, 0, 2}, {2 * time.Second, 2 * time.Second, 2}, {3 * time.Second, 2 * time.Second, 3}} {
+	}{{0, 2 * time.Second, 1}, {time.Second, 2 * time.Second, 1}, {time.Second, 0, 2}, {2 * time.Second, 2 * time.Second, 2}, {3 * time.Second, 2 * time.Second, 3},
+		{0, 2 * time.Second, 4}, {time.Second, 2 * time.Second, 4}} { // the clock went back
 		ks := []*v1.Kustomization{&a, &b}[i%2]
 		got := o.Siblings(t.Context(), ks, now.Add(look.at), look.age)
 		if calls != look.want || len(got.List) != 1 || got.List[0].Name == ks.Name || !got.List[0].SameSource {

@@ -40,8 +40,8 @@ func Begin(prev v1.RolloutStatus, want Want, now time.Time) v1.RolloutStatus {
 	next.Deadline = nil
 	next.Culprits = nil
 	next.HealthySince = nil
-	if next.Verified = same && prev.Verified; !next.Verified {
-		next.Soaked = nil
+	if !same {
+		next.Verified, next.Soaked = false, nil
 	}
 	if !same || next.Began == nil {
 		next.Began = stamp(now)

@@ -91,19 +91,28 @@ func (v view) isBehind(o Sibling) bool {
 func (v view) leavingSiblings() object.Set {
 	out := object.Set{}
 	for _, s := range v.Stale {
-		if s.ID.GroupKind() != v.Owner.id().GroupKind() || s.Seen.Presence != Present || dropped(v.Facts, s) != nil {
-			continue
-		}
-		// By its UID, since the objects of this Kustomization may be on another cluster.
-		if v.firstSibling(func(o Sibling) bool { return o.id() == s.ID && o.UID != "" && o.UID == s.Seen.UID }) == nil {
-			continue
-		}
-		taken := v.firstSibling(func(other Sibling) bool { return other.Inventory.Has(s.ID) })
-		if taken == nil && firstHold(beforeSeen, v, s) == nil && firstHold(staysForItself, v, s) == nil && (allowed(s) || !v.demands(s).word) {
+		if v.isSibling(s) && v.goesAnyway(s) {
 			out[s.ID] = struct{}{}
 		}
 	}
 	return out
+}
+
+// isSibling tells whether a stale object is one of the other Kustomizations: by its UID, since the objects of this one may be on
+// another cluster.
+func (v view) isSibling(s Stale) bool {
+	if s.ID.GroupKind() != v.Owner.id().GroupKind() || s.Seen.Presence != Present || dropped(v.Facts, s) != nil {
+		return false
+	}
+	return v.firstSibling(func(o Sibling) bool { return o.id() == s.ID && o.UID != "" && o.UID == s.Seen.UID }) != nil
+}
+
+// goesAnyway tells whether a stale object goes if no other Kustomization turns out to have it.
+func (v view) goesAnyway(s Stale) bool {
+	if v.firstSibling(func(o Sibling) bool { return o.Inventory.Has(s.ID) }) != nil {
+		return false
+	}
+	return firstHold(beforeSeen, v, s) == nil && firstHold(staysForItself, v, s) == nil && (allowed(s) || !v.demands(s).word)
 }
 
 // staysForItself are the guards that keep an object for what it is, whatever the other Kustomizations want.
