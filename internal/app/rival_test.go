@@ -113,7 +113,7 @@ func TestWriters(t *testing.T) {
 	written := func(manager, subresource, fields string, age time.Duration) *v1.Kustomization {
 		return &v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ManagedFields: []metav1.ManagedFieldsEntry{{
 			APIVersion: v1.GroupVersion.String(), Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource,
-			Time: ptr.To(metav1.NewTime(now.Add(-age))), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Time: ptr.To(metav1.NewTime(now.Add(-age))), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 		}}}}
 	}
 	lease := func(holder string, renewed time.Duration) *coordinationv1.Lease {

@@ -59,7 +59,7 @@ func writtenAt(fields []metav1.ManagedFieldsEntry) time.Time {
 		if entry.Subresource != "status" || entry.Time == nil || !slices.Contains(statusManagers, entry.Manager) {
 			continue
 		}
-		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:rollout"`)) {
+		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:rollout"`)) {
 			return entry.Time.Time
 		}
 	}

@@ -39,11 +39,7 @@ func (o *Observer) Evidence(ctx context.Context, id object.ID) (blame.Evidence, 
 			err = o.podsOf(ctx, set, set.Spec.Selector, map[string]string{"pod-template-generation": newest}, &e)
 		}
 	case "ReplicaSet.apps":
-		set := &appsv1.ReplicaSet{}
-		if err = o.Reader.Get(ctx, key, set); err == nil {
-			e.Refusal = refusalOf(set.Status.Conditions)
-			err = o.podsOf(ctx, set, set.Spec.Selector, nil, &e)
-		}
+		err = o.replicaSetEvidence(ctx, key, &e)
 	case "Job.batch":
 		job := &batchv1.Job{}
 		if err = o.Reader.Get(ctx, key, job); err == nil {
@@ -60,6 +56,15 @@ func (o *Observer) Evidence(ctx context.Context, id object.ID) (blame.Evidence, 
 		return e, fmt.Errorf("find out what is wrong with %s: %w", id, err)
 	}
 	return e, nil
+}
+
+func (o *Observer) replicaSetEvidence(ctx context.Context, key client.ObjectKey, e *blame.Evidence) error {
+	set := &appsv1.ReplicaSet{}
+	if err := o.Reader.Get(ctx, key, set); err != nil {
+		return err
+	}
+	e.Refusal = refusalOf(set.Status.Conditions)
+	return o.podsOf(ctx, set, set.Spec.Selector, nil, e)
 }
 
 // deploymentEvidence looks at the newest ReplicaSet: the pods of older ones are of another revision.

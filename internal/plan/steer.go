@@ -70,13 +70,7 @@ func obey(r v1.RolloutStatus, want Want, said Said, now time.Time) (v1.RolloutSt
 		heard = *r.Heard
 	}
 	if said.Release != "" && said.Release != heard.Release {
-		switch {
-		case r.Pin != nil:
-			c.Released = "the pin"
-		case r.Skipped != nil:
-			c.Released = "the skip"
-		}
-		r.Pin, r.Skipped = nil, nil
+		r, c.Released = letGo(r)
 		heard.Release = said.Release
 	}
 	if said.Retry != "" && said.Retry != heard.Retry {
@@ -94,6 +88,19 @@ func obey(r v1.RolloutStatus, want Want, said Said, now time.Time) (v1.RolloutSt
 		r.Heard = &heard
 	}
 	return r, c
+}
+
+// letGo ends what keeps the source's revision away, and says what that was.
+func letGo(r v1.RolloutStatus) (v1.RolloutStatus, string) {
+	ended := ""
+	switch {
+	case r.Pin != nil:
+		ended = "the pin"
+	case r.Skipped != nil:
+		ended = "the skip"
+	}
+	r.Pin, r.Skipped = nil, nil
+	return r, ended
 }
 
 // pinTo pins to a stored revision, or says why not.

@@ -96,7 +96,7 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 		return withheld(err)
 	}
 	if there.Type != SecretType || there.Labels[OwnerLabel] != secret.Labels[OwnerLabel] {
-		return fmt.Errorf("Secret %s/%s is there and is not of this Kustomization: rename or delete it", there.Namespace, there.Name)
+		return fmt.Errorf("the Secret %s/%s is there and is not of this Kustomization: rename or delete it", there.Namespace, there.Name)
 	}
 	if slices.Equal(there.Data[dataKey], secret.Data[dataKey]) && there.Annotations[sumKey] == secret.Annotations[sumKey] {
 		return nil
@@ -121,7 +121,7 @@ func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, want v1.StoredRe
 	}
 	count, err := strconv.Atoi(first.Annotations[countKey])
 	if err != nil || count < 1 || count > MaxSize/chunkSize+1 {
-		return Revision{}, fmt.Errorf("Secret %s/%s is damaged: the annotation %s is wrong", first.Namespace, first.Name, countKey)
+		return Revision{}, fmt.Errorf("the Secret %s/%s is damaged: the annotation %s is wrong", first.Namespace, first.Name, countKey)
 	}
 	packed := slices.Clone(first.Data[dataKey])
 	for i := 1; i < count; i++ {
@@ -132,18 +132,18 @@ func (s *Store) Load(ctx context.Context, ks *v1.Kustomization, want v1.StoredRe
 		packed = append(packed, part.Data[dataKey]...)
 	}
 	if want.Checksum == "" {
-		return Revision{}, fmt.Errorf("the status has no checksum of Secret %s/%s: nothing proves what it holds", first.Namespace, first.Name)
+		return Revision{}, fmt.Errorf("the status has no checksum of the Secret %s/%s: nothing proves what it holds", first.Namespace, first.Name)
 	}
 	switch checksum(packed) {
 	case want.Checksum:
 	case first.Annotations[sumKey]:
-		return Revision{}, fmt.Errorf("Secret %s/%s holds other objects than those that were healthy: somebody replaced it", first.Namespace, first.Name)
+		return Revision{}, fmt.Errorf("the Secret %s/%s holds other objects than those that were healthy: somebody replaced it", first.Namespace, first.Name)
 	default:
-		return Revision{}, fmt.Errorf("Secret %s/%s is damaged: its content does not match its checksum", first.Namespace, first.Name)
+		return Revision{}, fmt.Errorf("the Secret %s/%s is damaged: its content does not match its checksum", first.Namespace, first.Name)
 	}
 	objects, err := decode(packed)
 	if err != nil {
-		return Revision{}, fmt.Errorf("Secret %s/%s is damaged: %w", first.Namespace, first.Name, err)
+		return Revision{}, fmt.Errorf("the Secret %s/%s is damaged: %w", first.Namespace, first.Name, err)
 	}
 	return Revision{RevisionDigest: recordOf(first), Objects: objects}, nil
 }
@@ -157,7 +157,7 @@ func (s *Store) get(ctx context.Context, ks *v1.Kustomization, digest string, i 
 	case err != nil:
 		return fmt.Errorf("read the stored revision: %w", err)
 	case into.Type != SecretType || into.Labels[OwnerLabel] != string(ks.UID):
-		return fmt.Errorf("Secret %s/%s does not belong to this Kustomization", key.Namespace, key.Name)
+		return fmt.Errorf("the Secret %s/%s does not belong to this Kustomization", key.Namespace, key.Name)
 	}
 	return nil
 }

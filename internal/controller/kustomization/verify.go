@@ -186,6 +186,7 @@ func (p *pass) nextLook() time.Duration {
 		if len(p.followed) > 0 {
 			return laterLooks
 		}
+	case v1.PhaseWaiting, v1.PhaseRefused, v1.PhaseApplying, v1.PhasePruning: // nothing is being judged
 	}
 	return 0
 }
