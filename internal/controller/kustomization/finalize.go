@@ -87,7 +87,11 @@ func (p *pass) deletingSince() time.Time {
 // deletion needs no source: where it is gone, siblings that built something before pass for up to date. One that can't be
 // read says nothing.
 func (p *pass) lookAtSiblings(ctx context.Context, facts *plan.Facts) {
-	facts.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
+	age := observe.SiblingsAge
+	if !facts.MayAwaitDependents() {
+		age = 0 // what is left for the others from now on is left for good
+	}
+	facts.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, age)
 	if sourceKinds[p.ks.Spec.SourceRef.Kind] == nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -33,6 +34,8 @@ var config = object.ID{Kind: "ConfigMap", Namespace: "shop", Name: "old"}
 type server struct {
 	ks     *v1.Kustomization
 	source *sourcev1.GitRepository
+	// lists counts the lists of Kustomizations.
+	lists int
 	// faults are errors by the kind of what is asked for, or by the verb of a write.
 	faults map[string]error
 	// stored are the patches of its status.
@@ -80,6 +83,7 @@ func (s *server) get(_ context.Context, _ client.WithWatch, key client.ObjectKey
 
 func (s *server) list(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 	if all, ok := list.(*v1.KustomizationList); ok {
+		s.lists++
 		all.Items = s.others
 	}
 	return nil
@@ -314,6 +318,25 @@ func TestSiblingsOfADeletedKustomization(t *testing.T) {
 		p.lookAtSiblings(t.Context(), &facts)
 		if facts.Siblings.Known != tt.known || facts.Build.Newest != tt.newest || (facts.Siblings.Why == "") != tt.known {
 			t.Errorf("%s: %+v, newest %q", name, facts.Siblings, facts.Build.Newest)
+		}
+	}
+}
+
+// What is left for the others is left for good: that is not decided by a list that may be a moment old.
+func TestSiblingsAreListedAnewBeforeObjectsAreLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waited time.Duration
+		want   int
+	}{
+		"others are still waited for": {time.Minute - time.Second, 1},
+		"the wait for them is over":   {time.Minute, 2},
+	} {
+		p, s := passAgainst(newKustomization())
+		facts := plan.Facts{Now: p.now, LeavingSince: p.now.Add(-tt.waited), Policy: plan.Policy{Timeout: time.Minute}}
+		p.Siblings.Siblings(t.Context(), p.ks, p.now, 0)
+		p.lookAtSiblings(t.Context(), &facts)
+		if s.lists != tt.want || !facts.Siblings.Known {
+			t.Errorf("%s: %d lists, want %d; %+v", name, s.lists, tt.want, facts.Siblings)
 		}
 	}
 }
