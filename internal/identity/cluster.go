@@ -108,6 +108,12 @@ type Access struct {
 	RenewAfter time.Time
 }
 
+// Anew returns the same as Cluster, with a token that was not given before: one that is kept may be of an account that was deleted
+// and made again.
+func (i *Issuer) Anew(ctx context.Context, a Asker, c Cluster) (Access, error) {
+	return (&Issuer{client: i.client, objectLevel: i.objectLevel}).Cluster(ctx, a, c)
+}
+
 // Cluster returns how to reach a cluster with an identity.
 func (i *Issuer) Cluster(ctx context.Context, a Asker, c Cluster) (Access, error) {
 	provider, err := c.provider()

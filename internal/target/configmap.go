@@ -90,13 +90,24 @@ type session struct {
 
 	mu     sync.Mutex
 	access identity.Access
+	// rejected is a token that the API server did not accept.
+	rejected string
 }
 
-// take takes over access that was asked for.
+// take takes over access that was asked for, but for a token that is kept and was not accepted.
 func (s *session) take(access identity.Access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.access = access
+	if access.Token != s.rejected || s.access.Token == "" {
+		s.access = access
+	}
+}
+
+// reject says that the API server did not accept a token. The next request has another one.
+func (s *session) reject(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected = token
 }
 
 var errMoved = errors.New("the API server has another address now, which the next reconciliation takes up")
@@ -105,10 +116,14 @@ var errMoved = errors.New("the API server has another address now, which the nex
 func (s *session) token(ctx context.Context) (token, host string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Now().Before(s.access.RenewAfter) {
+	renew := s.issuer.Cluster
+	switch {
+	case s.access.Token == s.rejected:
+		renew = s.issuer.Anew
+	case time.Now().Before(s.access.RenewAfter):
 		return s.access.Token, s.access.Host, nil
 	}
-	renewed, err := s.issuer.Cluster(ctx, s.asker, s.cluster)
+	renewed, err := renew(ctx, s.asker, s.cluster)
 	if err != nil {
 		return "", "", fmt.Errorf("renew the access to %s: %w", redacted(s.access.Host), err)
 	}
@@ -137,10 +152,15 @@ func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	request = utilnet.CloneRequest(request)
 	request.Header.Del("Authorization")
-	if request.URL.Scheme == address.Scheme && request.URL.Host == address.Host {
+	shown := request.URL.Scheme == address.Scheme && request.URL.Host == address.Host
+	if shown {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	return b.next.RoundTrip(request)
+	response, err := b.next.RoundTrip(request)
+	if err == nil && shown && response.StatusCode == http.StatusUnauthorized {
+		b.session.reject(token)
+	}
+	return response, err
 }
 
 // WrappedRoundTripper is the transport below, as client-go asks for it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/cache"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,15 +58,23 @@ type far struct {
 	*httptest.Server
 	mu     sync.Mutex
 	tokens map[string]int
+	// refused are tokens that are not accepted any more.
+	refused map[string]bool
 }
 
 func newFar(t *testing.T, elsewhere string) *far {
 	t.Helper()
 	f := &far{tokens: map[string]int{}}
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		f.mu.Lock()
-		f.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]++
+		f.tokens[token]++
+		refused := f.refused[token]
 		f.mu.Unlock()
+		if refused {
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
 		if elsewhere != "" && strings.Contains(r.URL.Path, "/secrets/") {
 			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 			return
@@ -137,6 +146,44 @@ func TestTokensAreRenewed(t *testing.T) {
 				t.Errorf("shown %v, want %d tokens", seen, c.want)
 			}
 		})
+	}
+}
+
+// P163: a token of an account that was deleted and made again is not accepted any more. It is asked for anew, though it is kept.
+func TestTokensThatAreNotAcceptedAreAskedForAnew(t *testing.T) {
+	server := newFar(t, "")
+	api := &issuing{data: server.data(), life: time.Hour}
+	targets, ks := byConfigMap(t, api)
+	tokens, err := cache.NewTokenCache(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets.options.Identity = identity.New(identity.Options{Client: targets.own.client, ObjectLevel: true, Tokens: tokens})
+	got, err := targets.Of(t.Context(), ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.mu.Lock()
+	server.refused = map[string]bool{}
+	for token := range server.tokens {
+		server.refused[token] = true
+	}
+	server.mu.Unlock()
+	read(t, got)
+	for range 2 { // asking the cache again does not bring the old one back
+		if got, err = targets.Of(t.Context(), ks); err != nil {
+			t.Fatal(err)
+		}
+		server.seen()
+		read(t, got)
+		for token := range server.seen() {
+			if token == "" || server.refused[token] {
+				t.Error("the token that is not accepted is shown again")
+			}
+		}
+	}
+	if api.issued != 2 {
+		t.Errorf("%d tokens, want 2", api.issued)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -80,14 +81,34 @@ func (f *fluxCluster) fetched() {
 	}
 }
 
+// The environment variables that make this program a build by the library of Flux, and nothing else.
+const (
+	buildRoot = "HOLDFAST_TEST_BUILD_ROOT"
+	buildDir  = "HOLDFAST_TEST_BUILD_DIR"
+)
+
+// runFluxBuild prints what a directory builds to.
+func runFluxBuild(root, dir string) error {
+	rendered, err := kustomize.SecureBuild(root, dir, false)
+	if err != nil {
+		return err
+	}
+	content, err := rendered.AsYaml()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(content)
+	return err
+}
+
 // build renders a path of the tree with the library of Flux.
 func (f *fluxCluster) build(dir string) []*unstructured.Unstructured {
 	f.t.Helper()
-	rendered, err := kustomize.SecureBuild(f.tree, filepath.Join(f.tree, filepath.FromSlash(dir)), false)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	content, err := rendered.AsYaml()
+	// In a process of its own: the library resets what is one for the whole process, while holdfast builds in this one.
+	command := exec.CommandContext(f.t.Context(), os.Args[0]) //nolint:gosec // this very program
+	command.Env = append(os.Environ(), buildRoot+"="+f.tree, buildDir+"="+filepath.Join(f.tree, filepath.FromSlash(dir)))
+	command.Stderr = os.Stderr
+	content, err := command.Output()
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -52,6 +52,13 @@ var (
 const logLevelVariable = "HOLDFAST_TEST_LOG"
 
 func TestMain(m *testing.M) {
+	if root := os.Getenv(buildRoot); root != "" {
+		if err := runFluxBuild(root, os.Getenv(buildDir)); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n", os.Getenv(buildDir), err)
+			os.Exit(1)
+		}
+		return
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "integration tests: %v\n", err)
