@@ -194,7 +194,7 @@ func (w *world) isUsed(k *worker, id object.ID) bool {
 }
 
 // mayTake tells whether another Kustomization has the object in its inventory, or follows the same source and did not build
-// all of it while the pass went on, so that nobody knows whether it wants the object.
+// all of it by the spec that it has while the pass went on, so that nobody knows whether it wants the object.
 func (w *world) mayTake(k *worker, name string, id object.ID) bool {
 	for _, other := range w.since(name, k.seen.started) {
 		if other == nil {
@@ -203,12 +203,12 @@ func (w *world) mayTake(k *worker, name string, id object.ID) bool {
 		if inventoryOf(other).Has(id) {
 			return true
 		}
-		built := ""
+		built, pending := "", false
 		if r := other.Status.Rollout; r != nil && r.Wanted != nil {
-			built = r.Wanted.Revision
+			built, pending = r.Wanted.Revision, r.WantedGeneration != other.Generation
 		}
 		for _, p := range w.sourceFor(name).since(k.seen.started) {
-			if w.sourceFor(name) == w.sourceFor(k.key.Name) && built != p.revision {
+			if w.sourceFor(name) == w.sourceFor(k.key.Name) && (pending || built != p.revision) {
 				return true
 			}
 		}
