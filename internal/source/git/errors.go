@@ -53,6 +53,11 @@ func (e *Error) Permanent() bool {
 	return e.Reason == ReasonURLInvalid || e.Reason == ReasonReferenceInvalid
 }
 
+// Refused tells whether the server wants other credentials than those that it was shown.
+func (e *Error) Refused() bool {
+	return errors.Is(e.Err, transport.ErrAuthenticationRequired) || errors.Is(e.Err, transport.ErrAuthorizationFailed)
+}
+
 // What is missing.
 var (
 	ErrReferenceNotFound = errors.New("not found")
@@ -76,6 +81,8 @@ func classify(ctx context.Context, doing string, err error) *Error {
 		e.Err = context.Canceled
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		e.Err, e.Advice = ErrTimeout, "check that the server is up, or raise spec.timeout"
+	case errors.Is(err, transport.ErrAuthenticationRequired) && heldBack(ctx) != nil:
+		e.Reason, e.Err, e.Advice = ReasonAuthenticationFailed, heldBack(ctx), "set spec.url to where the repository is"
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthenticationRequired
 		e.Advice = "check username, password or bearerToken in the Secret of spec.secretRef"

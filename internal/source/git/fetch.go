@@ -57,6 +57,7 @@ func (s *Snapshot) Close() error {
 
 // Fetch gets the commit that a resolved reference points at now. Its objects are kept in a directory of their own.
 func (r *Remote) Fetch(ctx context.Context, head Head) (_ *Snapshot, err error) {
+	ctx = watchRedirects(ctx)
 	store, err := r.newStore()
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type Remote struct {
 // NewRemote checks a URL and what is needed to reach it. Credentials in the URL fill in what auth lacks, and are never
 // shown. What is fetched is kept in directories below tempDir, the system's when empty, until it is closed.
 func NewRemote(raw string, auth Auth, tempDir string) (*Remote, error) {
+	prepare()
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, err
@@ -53,6 +54,7 @@ func (r *Remote) Resolve(ctx context.Context, ref Reference) (Head, error) {
 	if ref.Commit != "" {
 		return ref.head("", ref.Commit), nil
 	}
+	ctx = watchRedirects(ctx)
 	refs, err := r.list(ctx)
 	if err != nil {
 		return Head{}, classify(ctx, "list references of "+r.address, err)
