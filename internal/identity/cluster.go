@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -81,6 +82,7 @@ var (
 		"the address that is given; leave audiences out, which limits the token to the address, or name a ServiceAccount")
 	errOwnAddress = errors.New("address without serviceAccountName: the credentials would be those of the controller, and go to the address that is given; " +
 		"leave address out, so that it is asked of the cloud, or name a ServiceAccount")
+	errRegion    = errors.New("it is no region of AWS, such as eu-west-2")
 	errNoAddress = errors.New("address is missing: the provider generic has to be told where the API server is")
 )
 
@@ -93,6 +95,26 @@ func (c Cluster) check(own bool) error {
 		return errOwnAudiences
 	case own && c.Provider != generic.ProviderName && c.Address != "":
 		return errOwnAddress
+	case c.Provider == aws.ProviderName:
+		return checkARN(c.Resource)
+	}
+	return nil
+}
+
+// regions are part of the names of the servers that credentials go to, and somebody wrote them.
+var regions = regexp.MustCompile("^" + awsRegion + "$")
+
+func checkRegion(region string) error {
+	if !regions.MatchString(region) {
+		return fmt.Errorf("region %q: %w", region, errRegion)
+	}
+	return nil
+}
+
+// checkARN looks at the region in arn:aws:eks:REGION:ACCOUNT:cluster/NAME. The library looks at the rest.
+func checkARN(arn string) error {
+	if fields := strings.Split(arn, ":"); len(fields) > 3 {
+		return checkRegion(fields[3])
 	}
 	return nil
 }
@@ -111,7 +133,7 @@ type Access struct {
 // Anew returns the same as Cluster, with a token that was not given before: one that is kept may be of an account that was deleted
 // and made again.
 func (i *Issuer) Anew(ctx context.Context, a Asker, c Cluster) (Access, error) {
-	return (&Issuer{client: i.client, objectLevel: i.objectLevel}).Cluster(ctx, a, c)
+	return (&Issuer{client: i.client, objectLevel: i.objectLevel, mounted: i.mounted}).Cluster(ctx, a, c)
 }
 
 // Cluster returns how to reach a cluster with an identity.
@@ -119,6 +141,9 @@ func (i *Issuer) Cluster(ctx context.Context, a Asker, c Cluster) (Access, error
 	provider, err := c.provider()
 	if err != nil {
 		return Access{}, err
+	}
+	if c.Provider == generic.ProviderName {
+		provider = i.tokenProvider()
 	}
 	if err := c.check(a.own()); err != nil {
 		return Access{}, err

@@ -41,15 +41,15 @@ func (a *accounts) client() client.Client {
 		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, obj, sub client.Object, _ ...client.SubResourceCreateOption) error {
 			request := sub.(*authenticationv1.TokenRequest)
 			a.asked = append(a.asked, request.Spec.Audiences)
-			request.Status.Token = token(obj.GetName(), len(a.asked), time.Hour)
+			request.Status.Token = token(obj.GetName(), len(a.asked), time.Hour, request.Spec.Audiences...)
 			return nil
 		},
 	})
 }
 
 // token is a token as an API server makes it, without a signature.
-func token(name string, number int, life time.Duration) string {
-	claims, err := json.Marshal(map[string]any{"sub": "system:serviceaccount:shop:" + name, "exp": time.Now().Add(life).Unix(), "jti": number})
+func token(name string, number int, life time.Duration, audiences ...string) string {
+	claims, err := json.Marshal(map[string]any{"sub": "system:serviceaccount:shop:" + name, "exp": time.Now().Add(life).Unix(), "jti": number, "aud": audiences})
 	if err != nil {
 		panic(err)
 	}
@@ -84,7 +84,7 @@ func TestGenericCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if cluster.Account != "far" || got.Host != c.host || string(got.CA) != c.data["ca.crt"] || got.Token != token("far", 1, time.Hour) {
+			if cluster.Account != "far" || got.Host != c.host || string(got.CA) != c.data["ca.crt"] || got.Token != token("far", 1, time.Hour, c.audiences...) {
 				t.Errorf("%+v", got)
 			}
 			if len(api.asked) != 1 || !slices.Equal(api.asked[0], c.audiences) {
@@ -94,6 +94,41 @@ func TestGenericCluster(t *testing.T) {
 				t.Errorf("it is renewed after %s", left)
 			}
 		})
+	}
+}
+
+// pod is the file system of a pod of ServiceAccount/holdfast-system/holdfast.
+type pod struct{ read []string }
+
+func (p *pod) ReadFile(name string) ([]byte, error) {
+	p.read = append(p.read, name)
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"sub": "system:serviceaccount:holdfast-system:holdfast"}`))
+	return []byte("eyJhbGciOiJub25lIn0." + claims + "."), nil
+}
+
+// P163: without an account the controller asks for a token of its own account, which is good for the address that it goes to and for
+// nothing else. The token in its pod, which is good for this cluster, goes nowhere. P69: the same for a login at Vault.
+func TestControllersOwnToken(t *testing.T) {
+	api, files := &accounts{}, &pod{}
+	issuer := New(Options{Client: api.client()})
+	issuer.mounted = files
+	for what, cluster := range map[string]func(context.Context, Asker, Cluster) (Access, error){"first": issuer.Cluster, "anew": issuer.Anew} {
+		api.asked = nil
+		got, err := cluster(t.Context(), Asker{}, Cluster{Provider: "generic", Address: "https://far.example:6443", CA: "PEM"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Token != token("holdfast", 1, time.Hour, "https://far.example:6443") || got.Host != "https://far.example:6443" || string(got.CA) != "PEM" {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	if len(files.read) != 2 || files.read[0] != "/var/run/secrets/kubernetes.io/serviceaccount/token" {
+		t.Errorf("read %q", files.read)
+	}
+	api.asked = nil
+	proof, err := issuer.Prove(t.Context(), Asker{}, "https://vault.example")
+	if err != nil || proof.Token != token("holdfast", 1, time.Hour, "https://vault.example") {
+		t.Errorf("%+v, %v", proof, err)
 	}
 }
 

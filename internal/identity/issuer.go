@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/fluxcd/pkg/auth"
+	"github.com/fluxcd/pkg/auth/generic"
 	"github.com/fluxcd/pkg/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,8 @@ type Issuer struct {
 	client      client.Client
 	objectLevel bool
 	tokens      *cache.TokenCache
+	// mounted reads the token that the process has; nil for the one in its pod.
+	mounted generic.Implementation
 }
 
 // Options are the settings of an Issuer.
@@ -47,6 +50,9 @@ func New(o Options) *Issuer {
 	switchOn()
 	return &Issuer{client: o.Client, objectLevel: o.ObjectLevel, tokens: o.Tokens}
 }
+
+// tokenProvider gives tokens of this cluster.
+func (i *Issuer) tokenProvider() generic.Provider { return generic.Provider{Implementation: i.mounted} }
 
 // Asker is who needs credentials.
 type Asker struct {
@@ -135,4 +141,6 @@ func (p *plain) Unwrap() error { return p.err }
 const (
 	KubeConfigFlag = auth.ControllerFlagDefaultKubeConfigServiceAccount
 	DecryptionFlag = auth.ControllerFlagDefaultDecryptionServiceAccount
+	// SourceFlag is what Flux's source-controller calls --default-service-account, which is another flag of kustomize-controller.
+	SourceFlag = "default-source-service-account"
 )

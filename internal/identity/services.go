@@ -24,6 +24,9 @@ import (
 
 // AWS are the credentials that an identity has in a region of AWS.
 func (i *Issuer) AWS(ctx context.Context, a Asker, region string) (awssdk.CredentialsProvider, error) {
+	if err := checkRegion(region); err != nil {
+		return nil, err
+	}
 	options, err := i.options(a)
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func (i *Issuer) Prove(ctx context.Context, a Asker, audience string) (Proof, er
 	if err != nil {
 		return Proof{}, err
 	}
-	got, err := auth.GetAccessToken(ctx, generic.Provider{}, append(options, auth.WithAudiences(audience))...)
+	got, err := auth.GetAccessToken(ctx, i.tokenProvider(), append(options, auth.WithAudiences(audience))...)
 	if err != nil {
 		return Proof{}, explain(a, err)
 	}
