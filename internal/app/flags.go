@@ -55,6 +55,7 @@ type Flags struct {
 	defaultServiceAccount                string
 	defaultDecryptionAccount             string
 	defaultKubeConfigAccount             string
+	defaultSourceAccount                 string
 	sopsVaultConfigMap                   string
 	storage                              storageFlags
 	policy                               policyFlags
@@ -152,6 +153,9 @@ func (f *Flags) bindIdentities(fs *pflag.FlagSet) {
 	fs.StringVar(&f.defaultKubeConfigAccount, identity.KubeConfigFlag, "",
 		"The ServiceAccount, of the namespace of each Kustomization, whose identity gets access to a cluster where the ConfigMap of "+
 			"spec.kubeConfig names none; needs the feature gate "+identity.Gate+".")
+	fs.StringVar(&f.defaultSourceAccount, identity.SourceFlag, "",
+		"The ServiceAccount, of the namespace of each GitRepository, whose identity gets access to a Git server of a cloud for those that "+
+			"name none; needs the feature gate "+identity.Gate+". Flux's source-controller calls it --default-service-account.")
 	fs.StringVar(&f.sopsVaultConfigMap, "sops-vault-configmap", "",
 		"The name of a ConfigMap in the controller's namespace with the OpenBao or Vault servers that ServiceAccounts log in to for "+
 			"decryption; no other server is then asked without a token in the decryption Secret.")
@@ -290,6 +294,8 @@ func (f *Flags) source() gitrepository.Options {
 		MinRetryDelay:            f.rateLimiter.MinRetryDelay,
 		MaxRetryDelay:            f.rateLimiter.MaxRetryDelay,
 		IntervalJitterPercentage: int(f.jitter.Percentage),
+		ObjectLevelIdentity:      f.gate(identity.Gate),
+		DefaultServiceAccount:    f.defaultSourceAccount,
 	}
 }
 

@@ -70,8 +70,9 @@ func TestEveryFlagOfFluxHasItsDefault(t *testing.T) {
 		"default-on-failure":  "Hold",
 		"no-revision-store":   "false",
 
-		"controllers":           "[source,kustomization]",
-		"substitute-whole-text": "false",
+		"controllers":                    "[source,kustomization]",
+		"default-source-service-account": "",
+		"substitute-whole-text":          "false",
 	}
 	var f Flags
 	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -156,6 +157,7 @@ func TestRefusedFlags(t *testing.T) {
 	tests := map[string]string{
 		"default-decryption-service-account": "--default-decryption-service-account=apps",
 		"default-kubeconfig-service-account": "--default-kubeconfig-service-account=apps",
+		"default-source-service-account":     "--default-source-service-account=apps",
 		"watch-label-selector":               "--watch-label-selector=a b",
 		"watch-configs-label-selector":       "--watch-configs-label-selector=a b",
 		"controllers":                        "--controllers=helm",
@@ -316,13 +318,16 @@ func TestTargetFlags(t *testing.T) {
 	}
 	o, err := resolve(t, nil, "--default-service-account=apps", "--insecure-kubeconfig-exec", "--insecure-kubeconfig-tls",
 		"--feature-gates=ObjectLevelWorkloadIdentity=true", "--default-kubeconfig-service-account=far", "--default-decryption-service-account=keys",
-		"--sops-vault-configmap=vaults", "--token-cache-max-size=7", "--token-cache-max-duration=5m")
+		"--default-source-service-account=git", "--sops-vault-configmap=vaults", "--token-cache-max-size=7", "--token-cache-max-duration=5m")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k := o.Kustomization; !k.ObjectLevelIdentity || k.DefaultKubeConfigAccount != "far" || k.DefaultDecryptionAccount != "keys" ||
 		k.SOPSVaultConfigMap != "vaults" || o.Tokens.MaxSize != 7 || o.Tokens.MaxDuration != 5*time.Minute {
 		t.Errorf("%+v", o)
+	}
+	if s := o.Source; !s.ObjectLevelIdentity || s.DefaultServiceAccount != "git" {
+		t.Errorf("%+v", s)
 	}
 	k := o.Kustomization
 	if k.DefaultServiceAccount != "apps" || !k.KubeConfig.InsecureExecProvider || !k.KubeConfig.InsecureTLS {

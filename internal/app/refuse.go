@@ -23,6 +23,7 @@ func (f *Flags) refuse() error {
 func (f *Flags) checkIdentities() error {
 	for _, flag := range []struct{ name, value string }{
 		{identity.DecryptionFlag, f.defaultDecryptionAccount}, {identity.KubeConfigFlag, f.defaultKubeConfigAccount},
+		{identity.SourceFlag, f.defaultSourceAccount},
 	} {
 		if flag.value == "" {
 			continue

@@ -146,7 +146,7 @@ func setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.Kustomization.Tokens = tokens
+	o.Kustomization.Tokens, o.Source.Tokens = tokens, tokens
 	if o.runs(ControllerSource) {
 		recorder, err := notify.New(mgr, o.EventsAddr, sourceComponent)
 		if err != nil {

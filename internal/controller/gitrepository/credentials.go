@@ -53,7 +53,11 @@ func (r *reconciler) remote(ctx context.Context, repository *sourcev1.GitReposit
 			return nil, badSecret(repository.Namespace, ref.Name, "spec.proxySecretRef", err)
 		}
 	}
-	if f := r.authenticate(ctx, repository.Spec, data, &auth); f != nil {
+	authenticate := r.asApp
+	if ofCloud(repository.Spec) {
+		authenticate = r.byIdentity
+	}
+	if f := authenticate(ctx, repository, data, &auth); f != nil {
 		return nil, f
 	}
 	remote, err := git.NewRemote(repository.Spec.URL, auth, r.tempDir)

@@ -23,8 +23,9 @@ const (
 	keyAppBaseURL      = "githubAppBaseURL"
 )
 
-// authenticate turns the GitHub App in a Secret into a username and a password, where the spec asks for it.
-func (r *reconciler) authenticate(ctx context.Context, spec sourcev1.GitRepositorySpec, data map[string][]byte, auth *git.Auth) *failure {
+// asApp turns the GitHub App in a Secret into a username and a password, where the spec asks for it.
+func (r *reconciler) asApp(ctx context.Context, repository *sourcev1.GitRepository, data map[string][]byte, auth *git.Auth) *failure {
+	spec := repository.Spec
 	hasApp := len(data[keyAppID]) > 0
 	switch wanted := spec.Provider == sourcev1.GitProviderGitHub; {
 	case !wanted && !hasApp:

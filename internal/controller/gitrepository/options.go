@@ -3,6 +3,7 @@ package gitrepository
 import (
 	"time"
 
+	"github.com/fluxcd/pkg/cache"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
 )
@@ -26,6 +27,12 @@ type Options struct {
 	MinRetryDelay, MaxRetryDelay time.Duration
 	// IntervalJitterPercentage spreads the interval, 0 to 99.
 	IntervalJitterPercentage int
+	// ObjectLevelIdentity allows sources to name ServiceAccounts for credentials (gate ObjectLevelWorkloadIdentity), and
+	// DefaultServiceAccount is used where none is named.
+	ObjectLevelIdentity   bool
+	DefaultServiceAccount string
+	// Tokens keeps tokens; nil keeps none.
+	Tokens *cache.TokenCache
 	// Shard selects the sources that this process looks after. Nil selects all.
 	Shard labels.Selector
 	// Recorder takes events.

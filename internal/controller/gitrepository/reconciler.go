@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/cache"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 )
 
@@ -35,6 +37,9 @@ type reconciler struct {
 	shard     labels.Selector
 	// apps gets tokens for GitHub Apps.
 	apps *githubapp.Source
+	// identity gets credentials of clouds; defaultAccount is whose, where a source names no account.
+	identity       *identity.Issuer
+	defaultAccount string
 	// requeueDependency is the time between two looks at a source to include that is not there.
 	requeueDependency time.Duration
 	tempDir           string
@@ -77,6 +82,7 @@ func (r *reconciler) finalize(ctx context.Context, repository *sourcev1.GitRepos
 	if !controllerutil.ContainsFinalizer(repository, sourcev1.SourceFinalizer) {
 		return nil
 	}
+	r.identity.Forget(sourcev1.GitRepositoryKind, client.ObjectKeyFromObject(repository), cache.OperationReconcile)
 	if err := r.store.Remove(slotOf(repository)); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 	"github.com/holdfast-gitops/holdfast/internal/testkit/gitserver"
 )
@@ -66,7 +67,7 @@ func newBench(t *testing.T) *bench {
 		client: kube, secrets: kube, tempDir: t.TempDir(), now: time.Now,
 		recorder:  &record.FakeRecorder{Events: b.events},
 		retention: artifact.Retention{TTL: time.Hour, Records: 2}, requeueDependency: 3 * time.Second,
-		apps: &githubapp.Source{Now: time.Now},
+		apps: &githubapp.Source{Now: time.Now}, identity: identity.New(identity.Options{Client: kube}),
 	}
 	b.open()
 	return b
@@ -313,7 +314,7 @@ func TestFinalFailuresAreNotTriedAgain(t *testing.T) {
 		change     func(*sourcev1.GitRepository)
 		wantReason string
 	}{
-		"unsupported":  {func(o *sourcev1.GitRepository) { o.Spec.Provider = "azure" }, "FieldNotSupported"},
+		"unsupported":  {func(o *sourcev1.GitRepository) { o.Spec.Provider = "gcp" }, "FieldNotSupported"},
 		"range":        {func(o *sourcev1.GitRepository) { o.Spec.Reference.SemVer = "latest" }, "ReferenceInvalid"},
 		"URL":          {func(o *sourcev1.GitRepository) { o.Spec.URL = "http://" }, sourcev1.URLInvalidReason},
 		"short commit": {func(o *sourcev1.GitRepository) { o.Spec.Reference.Commit = "abc" }, "ReferenceInvalid"},

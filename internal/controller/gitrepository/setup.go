@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-gitops/holdfast/internal/artifact"
 	"github.com/holdfast-gitops/holdfast/internal/controller/calm"
+	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/source/githubapp"
 )
 
@@ -52,6 +53,10 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 	if err := sourcev1.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("register GitRepository: %w", err)
 	}
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make a client that reads from the API server: %w", err)
+	}
 	r := &reconciler{
 		client:    mgr.GetClient(),
 		secrets:   mgr.GetAPIReader(),
@@ -63,9 +68,11 @@ func register(mgr ctrl.Manager, o Options, store *artifact.Store, server *artifa
 		now:       time.Now,
 
 		apps:              &githubapp.Source{Now: time.Now},
+		identity:          identity.New(identity.Options{Client: direct, ObjectLevel: o.ObjectLevelIdentity, Tokens: o.Tokens}),
+		defaultAccount:    o.DefaultServiceAccount,
 		requeueDependency: o.RequeueDependency,
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("gitrepository").
 		For(&sourcev1.GitRepository{}, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, entersShard(o.Shard)))).

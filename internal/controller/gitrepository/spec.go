@@ -15,14 +15,22 @@ import (
 // errNotSupported says that the spec asks for something that can't be done.
 var errNotSupported = errors.New("not supported")
 
+// providers are those of the API.
+var providers = []string{"", sourcev1.GitProviderGeneric, sourcev1.GitProviderGitHub, sourcev1.GitProviderAzure, sourcev1.GitProviderAWS}
+
+// ofCloud tells whether a cloud gives the credentials.
+func ofCloud(spec sourcev1.GitRepositorySpec) bool {
+	return spec.Provider == sourcev1.GitProviderAzure || spec.Provider == sourcev1.GitProviderAWS
+}
+
 // unsupported lists the fields of the spec that are set and can't be honoured.
 func unsupported(spec sourcev1.GitRepositorySpec) []string {
 	fields := []struct {
 		name string
 		set  bool
 	}{
-		{"spec.provider", !slices.Contains([]string{"", sourcev1.GitProviderGeneric, sourcev1.GitProviderGitHub}, spec.Provider)},
-		{"spec.serviceAccountName", spec.ServiceAccountName != ""},
+		{"spec.provider", !slices.Contains(providers, spec.Provider)},
+		{"spec.serviceAccountName", spec.ServiceAccountName != "" && !ofCloud(spec)},
 	}
 	var out []string
 	for _, f := range fields {

@@ -13,7 +13,7 @@ import (
 var honoured = []string{
 	"spec.url", "spec.secretRef", "spec.interval", "spec.timeout", "spec.ignore", "spec.suspend",
 	"spec.include", "spec.recurseSubmodules", "spec.sparseCheckout", "spec.verify",
-	"spec.proxySecretRef", "spec.ref.branch", "spec.ref.tag", "spec.ref.semver", "spec.ref.name", "spec.ref.commit",
+	"spec.proxySecretRef", "spec.provider", "spec.ref.branch", "spec.ref.tag", "spec.ref.semver", "spec.ref.name", "spec.ref.commit",
 }
 
 // TestEveryFieldIsHonouredOrRefused walks the API type, so that a field that a new version adds is not ignored.
@@ -33,6 +33,9 @@ func TestEveryFieldIsHonouredOrRefused(t *testing.T) {
 		}
 		var spec sourcev1.GitRepositorySpec
 		fill(reflect.ValueOf(&spec).Elem().FieldByIndex(f.Index))
+		if spec.Provider != "" {
+			spec.Provider = sourcev1.GitProviderAzure
+		}
 		check("spec."+jsonName(f), spec)
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[sourcev1.GitRepositoryRef]()) {
@@ -70,7 +73,7 @@ func TestCheckSpec(t *testing.T) {
 		t.Errorf("refused: %v", f.err)
 	}
 	f := checkSpec(sourcev1.GitRepositorySpec{
-		URL: "ssh://git@host/x", Provider: "azure", ServiceAccountName: "x",
+		URL: "ssh://git@host/x", Provider: "gcp", ServiceAccountName: "x",
 	})
 	if f == nil || !f.final {
 		t.Fatalf("failure %+v, want a final one", f)

@@ -69,7 +69,7 @@ var statusCases = map[string]struct {
 	},
 	"field not supported": {
 		before: []outcome{good.failed(fetchFailed("GitOperationFailed", errBroken))},
-		last:   good.failed(checkSpec(sourcev1.GitRepositorySpec{Provider: "azure"})),
+		last:   good.failed(checkSpec(sourcev1.GitRepositorySpec{Provider: "gcp"})),
 		want: map[string]string{
 			"Ready": "False FieldNotSupported", "Stalled": "True FieldNotSupported", "ArtifactInStorage": "True Succeeded",
 		},

@@ -18,6 +18,14 @@ const defaultTimeout = time.Minute
 
 // sync brings the artifact up to the reference, within spec.timeout.
 func (r *reconciler) sync(ctx context.Context, repository *sourcev1.GitRepository) outcome {
+	o := r.attempt(ctx, repository)
+	if o.failure != nil && ofCloud(repository.Spec) {
+		r.adviseOnIdentity(repository, o.failure)
+	}
+	return o
+}
+
+func (r *reconciler) attempt(ctx context.Context, repository *sourcev1.GitRepository) outcome {
 	current := r.current(repository)
 	if f := checkSpec(repository.Spec); f != nil {
 		return current.failed(f)
