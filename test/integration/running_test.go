@@ -42,6 +42,12 @@ type running struct {
 // startProcess starts `holdfast run` with more flags, waits until it answers, and kills it at the end of the test.
 func startProcess(t *testing.T, namespace, kubeconfig string, flags ...string) *running {
 	t.Helper()
+	return startProcessIn(t, nil, namespace, kubeconfig, flags...)
+}
+
+// startProcessIn does the same with more variables in the environment.
+func startProcessIn(t *testing.T, variables []string, namespace, kubeconfig string, flags ...string) *running {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +59,7 @@ func startProcess(t *testing.T, namespace, kubeconfig string, flags ...string) *
 		"--storage-path=" + t.TempDir(), "--storage-addr=127.0.0.1:0"}, flags...)...)
 	r.command.Env = append(os.Environ(), "RUNTIME_NAMESPACE="+namespace, "KUBECONFIG="+kubeconfig,
 		"TMPDIR="+t.TempDir()) // what a killed process leaves goes with the test
+	r.command.Env = append(r.command.Env, variables...)
 	log, err := os.Create(r.log)
 	if err != nil {
 		t.Fatal(err)
