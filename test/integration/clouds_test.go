@@ -100,7 +100,9 @@ func TestGitByIdentity(t *testing.T) {
 	}
 	s.followAt("elsewhere", "azure", s.git.URL(repoName), "puller")
 	s.awaitSource("elsewhere", metav1.ConditionFalse, sourcev1.InvalidProviderConfigurationReason)
-	s.followAt("authority", "azure", azure, "", func(spec *sourcev1.GitRepositorySpec) { spec.SecretRef = &meta.LocalObjectReference{Name: authority.Name} })
+	s.followAt("authority", "azure", azure, "", func(spec *sourcev1.GitRepositorySpec) {
+		spec.SecretRef = &meta.LocalObjectReference{Name: authority.Name}
+	})
 	s.awaitSource("authority", metav1.ConditionFalse, sourcev1.InvalidProviderConfigurationReason)
 	s.followAt("stranger", "azure", azure, "stranger")
 	s.awaitSource("stranger", metav1.ConditionFalse, sourcev1.AuthenticationFailedReason)
