@@ -71,8 +71,12 @@ mutants: ## Put deliberate faults into the source, one at a time, and tell which
 	$(GO) run ./test/mutants -checks "$(CHECKS)" $(if $(RESUME),-resume) $(FAULTS)
 
 .PHONY: bench
-bench: ## Measure the planner, usage, inventories and lists of users at their limits (BENCH=part of a name, COUNT=5)
-	$(GO) test -vet=off -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./internal/plan ./internal/usage ./internal/inventory ./internal/observe
+bench: build ## Measure a fleet on the embedded Kubernetes (ARGS="-n 300 -stuck 12"; PEER_CMD='...' runs another controller beside it)
+	$(GO) run ./test/bench $(ARGS)
+
+.PHONY: bench-core
+bench-core: ## Measure planner, usage, inventories, lists of users and builds at their limits (BENCH=part of a name, COUNT=5)
+	$(GO) test -vet=off -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./internal/plan ./internal/usage ./internal/inventory ./internal/observe ./internal/build
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME
