@@ -28,6 +28,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast status        shows what runs, what is wanted, and what is in the way
   holdfast why           says why something fails, or why an object is still there
   holdfast kept          lists what is kept from pruning
+  holdfast plan          says what a change would do, before it is pushed
   holdfast confirm       shows a deletion that waits for a person, and allows it
   holdfast wait          waits until a commit is healthy or has failed, for pipelines
   holdfast tree          shows what a Kustomization has, and what those in it have
@@ -96,6 +97,7 @@ func newRootCommand() *cobra.Command {
 		newHistoryCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
+		newPlanCommand(g),
 		newReconcileCommand(g),
 		newReleaseCommand(g),
 		newRemoteBuildCommand(),

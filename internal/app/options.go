@@ -49,11 +49,20 @@ type Options struct {
 
 // DefaultOptions returns the settings of `holdfast run` without flags and environment.
 func DefaultOptions() (Options, error) {
-	var f Flags
-	f.Bind(pflag.NewFlagSet("run", pflag.ContinueOnError))
-	o, err := f.Resolve(func(string) string { return "" })
+	o, err := OptionsOf(nil)
 	if err != nil {
 		return o, fmt.Errorf("resolve the default flags: %w", err)
 	}
 	return o, nil
+}
+
+// OptionsOf returns the settings of `holdfast run` with the given flags and without environment.
+func OptionsOf(flags []string) (Options, error) {
+	var f Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.Bind(set)
+	if err := set.Parse(flags); err != nil {
+		return Options{}, err
+	}
+	return f.Resolve(func(string) string { return "" })
 }

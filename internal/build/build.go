@@ -70,6 +70,10 @@ type Result struct {
 	Remote bool
 	// InPlace are objects with a hash in their name that variables change under that name.
 	InPlace []object.ID
+	// Decrypted are the objects that were encrypted as a whole. Generated Secrets are not among them.
+	Decrypted []object.ID
+	// SecretsAnywhere says that values that are secret may be in any object: out of an encrypted patch, or of a variable.
+	SecretsAnywhere bool
 }
 
 // Rendered is what kustomize makes of an artifact, before variables are replaced.
@@ -149,6 +153,8 @@ type builder struct {
 	ks        *v1.Kustomization
 	opts      Options
 	tree      *tree
+	// patched is true when a patch was encrypted.
+	patched bool
 }
 
 func (b *builder) run() (Result, error) {
@@ -157,7 +163,8 @@ func (b *builder) run() (Result, error) {
 		return Result{}, err
 	}
 	objects := rendered.Objects
-	if err := b.decryptObjects(objects); err != nil {
+	decrypted, err := b.decryptObjects(objects)
+	if err != nil {
 		return Result{}, err
 	}
 	inPlace, err := b.opts.Substitution.apply(objects)
@@ -169,7 +176,8 @@ func (b *builder) run() (Result, error) {
 		return Result{}, err
 	}
 	digest, err := Digest(objects)
-	return Result{Objects: objects, Digest: digest, Empty: rendered.Empty, Remote: rendered.Remote, InPlace: inPlace}, err
+	return Result{Objects: objects, Digest: digest, Empty: rendered.Empty, Remote: rendered.Remote, InPlace: inPlace, Decrypted: decrypted,
+		SecretsAnywhere: b.patched || b.opts.Substitution.secret()}, err
 }
 
 // render is the part of the build that kustomize does.

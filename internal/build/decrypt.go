@@ -33,6 +33,8 @@ type source struct {
 	// name tells the format: the key under which a generator puts the file, or the path as it is written.
 	name string
 	env  bool
+	// patch tells that the file is a patch, whose values may get into any object.
+	patch bool
 }
 
 // addSources notes the files of a kustomization file that may be encrypted. Remote ones, and those that are not there, are left to
@@ -71,7 +73,7 @@ func encryptable(k *types.Kustomization) []source {
 	}
 	for _, p := range k.Patches {
 		if p.Path != "" {
-			found = append(found, source{path: p.Path, name: p.Path})
+			found = append(found, source{path: p.Path, name: p.Path, patch: true})
 		}
 	}
 	return found
@@ -85,6 +87,7 @@ func (b *builder) decryptSources(files overlay) (map[string][]byte, error) {
 	decrypted := map[string][]byte{}
 	for _, s := range b.tree.sources {
 		if _, done := decrypted[s.path]; done {
+			b.patched = b.patched || s.patch
 			continue
 		}
 		plain, err := b.decryptSource(files, s)
@@ -93,6 +96,7 @@ func (b *builder) decryptSources(files overlay) (map[string][]byte, error) {
 		}
 		if plain != nil {
 			decrypted[s.path] = plain
+			b.patched = b.patched || s.patch
 		}
 	}
 	return decrypted, nil
@@ -116,16 +120,19 @@ func (b *builder) decryptSource(files overlay, s source) ([]byte, error) {
 	return b.opts.Decrypter.Source(s.name, s.env, data)
 }
 
-// decryptObjects decrypts the objects of the build in place.
-func (b *builder) decryptObjects(objects []*unstructured.Unstructured) error {
+// decryptObjects decrypts the objects of the build in place, and returns those that were encrypted.
+func (b *builder) decryptObjects(objects []*unstructured.Unstructured) (decrypted []object.ID, err error) {
 	if b.opts.Decrypter == nil {
-		return nil
+		return nil, nil
 	}
 	for _, u := range objects {
 		id, apiVersion := object.IDOf(u), u.GetAPIVersion()
+		if IsEncrypted(u) {
+			decrypted = append(decrypted, id)
+		}
 		if err := b.opts.Decrypter.Object(u); err != nil {
-			return &DecryptionError{What: fmt.Sprintf("decryption failed for '%s/%s'", gvkText(id, apiVersion), id.Name), Err: err}
+			return nil, &DecryptionError{What: fmt.Sprintf("decryption failed for '%s/%s'", gvkText(id, apiVersion), id.Name), Err: err}
 		}
 	}
-	return nil
+	return decrypted, nil
 }

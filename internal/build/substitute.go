@@ -23,6 +23,8 @@ import (
 type Substitution struct {
 	// Variables are the values by name.
 	Variables map[string]string
+	// Secret tells that some of the values are out of a Secret.
+	Secret bool
 	// Always substitutes even without a variable, for the sake of defaults.
 	Always bool
 	// Lenient makes a variable with neither value nor default empty. Without it such a variable fails the build.
@@ -31,6 +33,9 @@ type Substitution struct {
 	// brace, are touched: scripts and regular expressions come through as they are.
 	WholeText bool
 }
+
+// secret tells whether values of a Secret may be in any object.
+func (s *Substitution) secret() bool { return s != nil && s.Secret }
 
 // Key stands for everything that shapes the result, so that a changed value is seen. It must not leave the process: values
 // may be short enough to be guessed from it.

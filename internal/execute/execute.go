@@ -57,6 +57,9 @@ type ApplyRequest struct {
 	Ignore []jsondiff.IgnoreRule
 	// HaveRun are Jobs that are not created if they are not there.
 	HaveRun object.Set
+	// Compare makes a preview compare a manifest with its object where the client may not dry-run it: the rights of who looks need
+	// not be those of who applies.
+	Compare bool
 	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
 	// else has taken over.
 	Fence func(context.Context) error
@@ -85,12 +88,36 @@ func (r ApplyResult) Done() bool { return len(r.Pending) == 0 }
 func (e *Executor) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
 	var result ApplyResult
 	f := &fence{ask: req.Fence}
-	for _, stage := range e.stages(req.Objects) {
-		if err := e.applyStage(ctx, req, stage, f, &result); err != nil || !result.Done() {
+	stages := e.stages(req.Objects)
+	for i, stage := range stages {
+		err := e.applyStage(ctx, req, stage, f, &result)
+		if err != nil && f.err == nil {
+			err = e.withLater(ctx, req, stages[i:], err)
+		}
+		if err != nil || !result.Done() {
 			return result, err
 		}
 	}
 	return result, nil
+}
+
+// withLater adds to the error of a stage what would be refused in those after it, as far as that can be told before they are reached:
+// a person who mends a revision wants to know everything that is wrong with it.
+func (e *Executor) withLater(ctx context.Context, req ApplyRequest, stages []stage, first error) error {
+	if len(stages) == 1 || unanswered(first) {
+		return first
+	}
+	effects, err := e.preview(ctx, req, stages)
+	if err != nil {
+		return first // who does not answer says nothing about the other objects either
+	}
+	failures := []error{first}
+	for _, effect := range effects[len(stages[0].objects):] {
+		if effect.Act == Refuse {
+			failures = append(failures, effect.Err)
+		}
+	}
+	return join(failures)
 }
 
 // applyStage applies one stage and adds to the result.
@@ -180,10 +207,8 @@ func (e *Executor) lacksNamespace(obj *unstructured.Unstructured) bool {
 func Unserved(objects []*unstructured.Unstructured, mapper meta.RESTMapper) error {
 	brought := map[schema.GroupKind]bool{}
 	for _, obj := range objects {
-		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
 		if obj.GetKind() == "CustomResourceDefinition" {
-			brought[schema.GroupKind{Group: group, Kind: kind}] = true
+			brought[definedBy(obj)] = true
 		}
 	}
 	var failures []error
@@ -227,11 +252,13 @@ func (e *Executor) applyOptions(req ApplyRequest) ssa.ApplyOptions {
 }
 
 // explain turns the first error of a stage into all of them: a person who fixes a revision wants to know everything
-// that is wrong with it. Objects that may be recreated are, if their fault is that they can't be changed in place.
+// that is wrong with it. Objects that may be recreated are, if their fault is that they can't be changed in place. They are not
+// while something else of the stage is refused: what is deleted then would not come back before that is mended.
 func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*unstructured.Unstructured, live liveObjects, first error, result *ApplyResult) error {
 	manager := e.manager(live, nil, nil)
 	var failures []error
-	recreated, nowhere := false, homeless{}
+	var unchangeable []*unstructured.Unstructured
+	nowhere := homeless{}
 	for _, obj := range objects {
 		_, _, _, err := manager.Diff(ctx, obj.DeepCopy(), ssa.DiffOptions{
 			Exclusions: exclusions(), IfNotPresentSelector: ifNotPresent(), DriftIgnoreRules: req.Ignore,
@@ -242,20 +269,27 @@ func (e *Executor) explain(ctx context.Context, req ApplyRequest, objects []*uns
 		if transport := (*url.Error)(nil); errors.As(err, &transport) {
 			return described(err, obj) // who does not answer says nothing about the other objects either
 		}
-		pending, err := e.recreate(ctx, req.Owner, req.Force, obj, live[object.IDOf(obj)], err)
+		if err := e.mayRecreate(ctx, req.Owner, req.Force, obj, live[object.IDOf(obj)], err); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		unchangeable = append(unchangeable, obj)
+	}
+	if failures = append(failures, nowhere.errors()...); len(failures) > 0 {
+		return join(failures)
+	}
+	for _, obj := range unchangeable {
+		pending, err := e.makeRoom(ctx, obj, live[object.IDOf(obj)])
 		if err != nil {
 			failures = append(failures, err)
+			continue
 		}
-		if pending != "" {
-			result.Pending = append(result.Pending, pending)
-			recreated = true
-		}
+		result.Pending = append(result.Pending, pending)
 	}
-	failures = append(failures, nowhere.errors()...)
 	switch {
 	case len(failures) > 0:
 		return join(failures)
-	case recreated:
+	case len(unchangeable) > 0:
 		return nil
 	}
 	return first

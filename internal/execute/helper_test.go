@@ -75,6 +75,8 @@ func (scopes) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return true, nil
 }
 
+func (scopes) RESTMapper() meta.RESTMapper { return mapper() }
+
 func (a *api) executor() *execute.Executor {
 	return &execute.Executor{Client: a.client(), Concurrency: 4}
 }

@@ -24,28 +24,10 @@ var neverForced = map[string]bool{
 	"PersistentVolumeClaim": true, "PersistentVolume": true, "Namespace": true, "CustomResourceDefinition": true,
 }
 
-// recreate deletes an object that can't be changed in place, so that the next apply creates it anew. It returns what
-// is pending then, or the refusal if the object is not to be recreated.
-//
-// The API server has no code for "this field is immutable", and texts differ. So the test is: the change is refused
-// as invalid while the same manifest would be accepted as a new object. A manifest that is wrong in itself fails both ways,
-// and its live object keeps running.
-func (e *Executor) recreate(ctx context.Context, owner client.ObjectKey, force bool, desired, live *unstructured.Unstructured, refusal error) (pending string, err error) {
-	id := object.IDOf(desired)
-	if live == nil || !apierrors.IsInvalid(refusal) {
-		return "", described(refusal, desired)
-	}
-	forced := isForced(desired) || isForced(live)
-	if !forced && (!force || neverForced[id.Kind]) {
-		return "", fmt.Errorf("%w%s", described(refusal, desired), forceHint(id.Kind, force))
-	}
-	if why := notOurs(owner, live, forced); why != "" {
-		return "", fmt.Errorf("%w (it is not recreated: %s)", described(refusal, desired), why)
-	}
-	if err := e.wouldCreate(ctx, desired); err != nil {
-		return "", described(refusal, desired)
-	}
-	uid, version := live.GetUID(), live.GetResourceVersion()
+// makeRoom deletes an object that can't be changed in place and may be recreated, so that the next apply creates it anew. It returns
+// what is pending then.
+func (e *Executor) makeRoom(ctx context.Context, desired, live *unstructured.Unstructured) (pending string, err error) {
+	id, uid, version := object.IDOf(desired), live.GetUID(), live.GetResourceVersion()
 	err = e.Client.Delete(ctx, live.DeepCopy(),
 		client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: &uid, ResourceVersion: &version})
@@ -56,6 +38,29 @@ func (e *Executor) recreate(ctx context.Context, owner client.ObjectKey, force b
 		return "", fmt.Errorf("%s has a changed immutable field, and deleting it to create it anew failed: %w", id, Withheld(err, desired))
 	}
 	return id.String() + " is recreated, since an immutable field changed", nil
+}
+
+// mayRecreate returns the refusal of a change if the object is not to be recreated for it. It changes nothing.
+//
+// The API server has no code for "this field is immutable", and texts differ. So the test is: the change is refused
+// as invalid while the same manifest would be accepted as a new object. A manifest that is wrong in itself fails both ways,
+// and its live object keeps running.
+func (e *Executor) mayRecreate(ctx context.Context, owner client.ObjectKey, force bool, desired, live *unstructured.Unstructured, refusal error) error {
+	id := object.IDOf(desired)
+	if live == nil || !apierrors.IsInvalid(refusal) {
+		return described(refusal, desired)
+	}
+	forced := isForced(desired) || isForced(live)
+	if !forced && (!force || neverForced[id.Kind]) {
+		return fmt.Errorf("%w%s", described(refusal, desired), forceHint(id.Kind, force))
+	}
+	if why := notOurs(owner, live, forced); why != "" {
+		return fmt.Errorf("%w (it is not recreated: %s)", described(refusal, desired), why)
+	}
+	if err := e.wouldCreate(ctx, desired); err != nil {
+		return described(refusal, desired)
+	}
+	return nil
 }
 
 // notOurs says why a live object must not be deleted to be created anew; empty when it may. As with any deletion the

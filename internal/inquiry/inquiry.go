@@ -26,6 +26,7 @@ import (
 
 // Inquirer reads one cluster.
 type Inquirer struct {
+	config   *rest.Config
 	reader   client.Reader
 	client   client.Client
 	mapper   meta.RESTMapper
@@ -52,6 +53,7 @@ func New(config *rest.Config) (*Inquirer, error) {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return &Inquirer{
+		config:   config,
 		reader:   reader,
 		client:   reader,
 		mapper:   mapper,

@@ -12,10 +12,12 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/execute"
+	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
 
@@ -116,15 +118,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if err != nil {
 		return p.failed(meta.ReconciliationFailedReason, err)
 	}
-	result, err := p.Executor.Apply(ctx, execute.ApplyRequest{
-		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
-		Objects: objects,
-		HaveRun: haveRun,
-		Force:   p.ks.Spec.Force,
-		Back:    p.course.Back,
-		Ignore:  ignoreRules(p.ks.Spec.Ignore),
-		Fence:   p.fence,
-	})
+	result, err := p.Executor.Apply(ctx, p.applyRequest(objects, haveRun))
 	p.noteJobs(result.Jobs)
 	if errors.Is(err, errOvertaken) {
 		return &outcome{state: stateProgressing, err: errOvertaken}
@@ -150,6 +144,19 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	p.mem.nextApply = p.now.Add(p.interval())
 	p.rollout = plan.Applied(p.rollout, p.now, p.timeout())
 	return nil
+}
+
+// applyRequest asks for objects of the build to be applied.
+func (p *pass) applyRequest(objects []*unstructured.Unstructured, haveRun object.Set) execute.ApplyRequest {
+	return execute.ApplyRequest{
+		Owner:   types.NamespacedName{Namespace: p.ks.Namespace, Name: p.ks.Name},
+		Objects: objects,
+		HaveRun: haveRun,
+		Force:   p.ks.Spec.Force,
+		Back:    p.course.Back,
+		Ignore:  ignoreRules(p.ks.Spec.Ignore),
+		Fence:   p.fence,
+	}
 }
 
 // maxLeft bounds what status lists of the objects that can't go back.

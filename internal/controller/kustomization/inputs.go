@@ -123,8 +123,9 @@ func (p *pass) readSubstitution(ctx context.Context) (*build.Substitution, error
 	if post == nil {
 		return nil, nil
 	}
-	variables := map[string]string{}
+	variables, secret := map[string]string{}, false
 	for _, ref := range post.SubstituteFrom {
+		secret = secret || ref.Kind == "Secret"
 		values, err := p.readVariables(ctx, ref)
 		if err != nil {
 			return nil, fmt.Errorf("substitute from '%s/%s' error: %w", ref.Kind, ref.Name, err)
@@ -138,6 +139,7 @@ func (p *pass) readSubstitution(ctx context.Context) (*build.Substitution, error
 	}
 	return &build.Substitution{
 		Variables: variables,
+		Secret:    secret,
 		Always:    post.SubstituteStrategy == fluxv1.SubstituteStrategyAlways,
 		Lenient:   p.LenientSubstitution,
 		WholeText: p.SubstituteWholeText,

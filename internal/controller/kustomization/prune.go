@@ -74,17 +74,10 @@ func (p *pass) holdAll() {
 // facts gathers what the plan depends on. The source and the Kustomization are read once more if anything may be
 // deleted: a newer revision or spec makes this build no proof any more (overtaken).
 func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken bool, err error) {
-	f = p.knownFacts(p.stale())
-	f.Build = plan.Build{
-		Revision:      p.revision(),
-		Newest:        p.revision(),
-		Desired:       p.desired(),
-		Applied:       applied,
-		Healthy:       p.rollout.Verified || p.emptyHeld(), // nothing is wanted, so nothing is unhealthy
-		SoakEnd:       p.soakEnd(),
-		Brings:        p.target(),
-		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
-	}
+	f = p.factsOfBuild()
+	f.Build.Applied = applied
+	f.Build.Healthy = p.rollout.Verified || p.emptyHeld() // nothing is wanted, so nothing is unhealthy
+	f.Build.SoakEnd = p.soakEnd()
 	if len(p.toObserve(f)) == 0 {
 		return f, false, nil
 	}
@@ -106,6 +99,19 @@ func (p *pass) facts(ctx context.Context, applied bool) (f plan.Facts, overtaken
 	f.Siblings = p.Siblings.Siblings(ctx, p.ks, p.now, observe.SiblingsAge)
 	p.look(ctx, &f)
 	return f, false, nil
+}
+
+// factsOfBuild are the facts that need no look at the cluster, for a build that is neither applied nor healthy.
+func (p *pass) factsOfBuild() plan.Facts {
+	f := p.knownFacts(p.stale())
+	f.Build = plan.Build{
+		Revision:      p.revision(),
+		Newest:        p.revision(),
+		Desired:       p.desired(),
+		Brings:        p.target(),
+		EmptyUnproven: len(p.built.Objects) == 0 && p.built.Empty == build.EmptyUnexplained,
+	}
+	return f
 }
 
 // newest names what the source offers now; empty when it offers nothing, since then the newest revision is not known. An

@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -87,20 +91,39 @@ func orDuration(d, otherwise time.Duration) time.Duration {
 }
 
 func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	disco, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	r, err := assemble(connection{mgr.GetConfig(), mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()}, o, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a discovery client: %w", err)
-	}
-	mapper := observe.NewMapper(mgr.GetRESTMapper(), disco)
-	direct, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make a client that reads from the API server: %w", err)
+		return nil, err
 	}
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("make a client for watches: %w", err)
+	}
+	r.Client, r.Trigger = mgr.GetClient(), trigger.New(metadataClient, trigger.Options{})
+	return r, nil
+}
+
+// connection is how a Reconciler reaches its own cluster.
+type connection struct {
+	config *rest.Config
+	http   *http.Client
+	scheme *runtime.Scheme
+	mapper apimeta.RESTMapper
+}
+
+// assemble makes a Reconciler without what only a manager has. Every client of managed objects goes through wrap, when it is not nil.
+func assemble(c connection, o Options, wrap func(client.Client) client.Client) (*Reconciler, error) {
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("make a discovery client: %w", err)
+	}
+	mapper := observe.NewMapper(c.mapper, disco)
+	direct, err := client.New(c.config, client.Options{HTTPClient: c.http, Scheme: c.scheme, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("make a client that reads from the API server: %w", err)
+	}
+	if wrap == nil {
+		wrap = func(c client.Client) client.Client { return c }
 	}
 	stageKinds := make(map[schema.GroupKind]struct{}, len(o.CustomApplyStageKinds))
 	for _, gk := range o.CustomApplyStageKinds {
@@ -108,20 +131,21 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	issuer := identity.New(identity.Options{Client: direct, ObjectLevel: o.ObjectLevelIdentity, Tokens: o.Tokens})
 	targets, err := target.New(target.Options{
-		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mapper, Scheme: mgr.GetScheme(),
+		Config: c.config, HTTPClient: c.http, Mapper: mapper, Scheme: c.scheme,
 		DefaultServiceAccount: o.DefaultServiceAccount, KubeConfig: o.KubeConfig,
 		Identity: issuer, DefaultKubeConfigAccount: o.DefaultKubeConfigAccount,
 		Executor: func(c client.Client) *execute.Executor {
-			return &execute.Executor{Client: c, Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
+			return &execute.Executor{Client: wrap(c), Concurrency: o.ConcurrentSSA, CustomStageKinds: stageKinds,
 				OverrideManagers: o.OverrideManagers, MigrateAPIVersion: o.MigrateAPIVersion}
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	direct = wrap(direct)
 	return &Reconciler{
 		Options:   o,
-		Client:    mgr.GetClient(),
+		Client:    direct,
 		Reader:    direct,
 		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost}),
 		Build:     build.Build,
@@ -129,7 +153,6 @@ func newReconciler(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		Identity:  issuer,
 		Siblings:  &observe.Observer{Reader: direct, Mapper: mapper},
 		Revisions: &revision.Store{Client: direct},
-		Trigger:   trigger.New(metadataClient, trigger.Options{}),
 		Now:       time.Now,
 	}, nil
 }
