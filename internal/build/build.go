@@ -70,9 +70,10 @@ type Result struct {
 	Remote bool
 	// InPlace are objects with a hash in their name that variables change under that name.
 	InPlace []object.ID
-	// Decrypted are the objects that were encrypted as a whole. Generated Secrets are not among them.
+	// Decrypted are the objects that were encrypted as a whole.
 	Decrypted []object.ID
-	// SecretsAnywhere says that values that are secret may be in any object: out of an encrypted patch, or of a variable.
+	// SecretsAnywhere says that values that are secret may be in any object: out of an encrypted file that a generator or a patch names,
+	// or out of a variable.
 	SecretsAnywhere bool
 }
 
@@ -153,8 +154,8 @@ type builder struct {
 	ks        *v1.Kustomization
 	opts      Options
 	tree      *tree
-	// patched is true when a patch was encrypted.
-	patched bool
+	// opened is true when a file was encrypted.
+	opened bool
 }
 
 func (b *builder) run() (Result, error) {
@@ -177,7 +178,7 @@ func (b *builder) run() (Result, error) {
 	}
 	digest, err := Digest(objects)
 	return Result{Objects: objects, Digest: digest, Empty: rendered.Empty, Remote: rendered.Remote, InPlace: inPlace, Decrypted: decrypted,
-		SecretsAnywhere: b.patched || b.opts.Substitution.secret()}, err
+		SecretsAnywhere: b.opened || b.opts.Substitution.secret()}, err
 }
 
 // render is the part of the build that kustomize does.

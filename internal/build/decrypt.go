@@ -33,8 +33,6 @@ type source struct {
 	// name tells the format: the key under which a generator puts the file, or the path as it is written.
 	name string
 	env  bool
-	// patch tells that the file is a patch, whose values may get into any object.
-	patch bool
 }
 
 // addSources notes the files of a kustomization file that may be encrypted. Remote ones, and those that are not there, are left to
@@ -73,7 +71,7 @@ func encryptable(k *types.Kustomization) []source {
 	}
 	for _, p := range k.Patches {
 		if p.Path != "" {
-			found = append(found, source{path: p.Path, name: p.Path, patch: true})
+			found = append(found, source{path: p.Path, name: p.Path})
 		}
 	}
 	return found
@@ -87,7 +85,6 @@ func (b *builder) decryptSources(files overlay) (map[string][]byte, error) {
 	decrypted := map[string][]byte{}
 	for _, s := range b.tree.sources {
 		if _, done := decrypted[s.path]; done {
-			b.patched = b.patched || s.patch
 			continue
 		}
 		plain, err := b.decryptSource(files, s)
@@ -96,7 +93,7 @@ func (b *builder) decryptSources(files overlay) (map[string][]byte, error) {
 		}
 		if plain != nil {
 			decrypted[s.path] = plain
-			b.patched = b.patched || s.patch
+			b.opened = true
 		}
 	}
 	return decrypted, nil

@@ -114,6 +114,9 @@ func TestDecryption(t *testing.T) {
 			if found := contents(t, got); !slices.Equal(found, tt.want) {
 				t.Errorf("%q, want %q", found, tt.want)
 			}
+			if whole := strings.HasPrefix(name, "P57"); whole != (len(got.Decrypted) == 1) || whole == got.SecretsAnywhere {
+				t.Errorf("decrypted objects are %v, and secrets may be anywhere: %t", got.Decrypted, got.SecretsAnywhere)
+			}
 			if err := build.CheckDecrypted(got.Objects); err != nil {
 				t.Error(err)
 			}

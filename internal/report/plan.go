@@ -305,7 +305,7 @@ func notesOf(f PlanFacts) []string {
 		}
 	}
 	if f.AllHidden {
-		notes = append(notes, "no values are shown: some come from an encrypted patch, or from a Secret by spec.postBuild, and may be anywhere")
+		notes = append(notes, "no values are shown: some come from an encrypted file, or from a Secret by spec.postBuild, and may be anywhere")
 	}
 	if f.Neighbours > 0 && len(f.Healthy.Delete) > 0 {
 		notes = append(notes, fmt.Sprintf("%s this source: what one of them has in this revision is not pruned here", follow(f.Neighbours)))
