@@ -8,8 +8,13 @@ import (
 	"testing"
 	"time"
 
+	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"github.com/getsops/sops/v3/azkv"
+	"github.com/getsops/sops/v3/gcpkms"
+	sopskeys "github.com/getsops/sops/v3/keys"
+	"github.com/getsops/sops/v3/kms"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +22,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/testkit/clouds"
+	"github.com/holdfast-gitops/holdfast/internal/testkit/sopsfile"
 )
 
 // Who the account of the tests is in each cloud.
@@ -130,7 +136,7 @@ func TestGitByIdentity(t *testing.T) {
 }
 
 // TestClustersByIdentity, P163: what EKS, AKS and GKE are asked for as an account of their cloud lets in to the cluster, and the objects
-// go there. P67: a key of AWS KMS is used in the same way.
+// go there.
 func TestClustersByIdentity(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)
@@ -160,5 +166,42 @@ func TestClustersByIdentity(t *testing.T) {
 	}
 	if written["aws"] != awsRole || written["azure"] != azureTenant+"/"+azureClient || written["gcp"] != gcpAccount {
 		t.Errorf("written as %v", written)
+	}
+}
+
+// TestKeysByIdentity, P67: keys of AWS KMS, Azure Key Vault and Google Cloud KMS are opened by what the account of the spec is given, and
+// by nobody else's.
+func TestKeysByIdentity(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	c := s.inClouds("keys")
+	c.ServeKeys()
+	startProcessIn(t, append(c.Env(), "HOME="+t.TempDir(), "SOPS_GCP_KMS_CLIENT_TYPE=rest"), s.namespace, env.Kubeconfig,
+		"--feature-gates=ObjectLevelWorkloadIdentity=true")
+	files := map[string]string{}
+	for name, key := range map[string]sopskeys.MasterKey{
+		"aws":   kms.NewMasterKey(clouds.AWSKMSKey, "", nil),
+		"azure": azkv.NewMasterKey(clouds.AzureVault, clouds.AzureKey, clouds.AzureKeyVer),
+		"gcp":   gcpkms.NewMasterKeyFromResourceID(clouds.GCPKMSKey),
+	} {
+		files[name+".yaml"] = sopsfile.Encrypt(t, sopsfile.Options{Format: "yaml", EncryptedRegex: "^stringData$", Keys: []sopskeys.MasterKey{sopsfile.Cloud(key)}},
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: "+name+"}\nstringData: {password: opened by "+name+"}\n")
+	}
+	r1 := s.push(files)
+	s.follow()
+	s.deploy("app", func(ks *v1.Kustomization) {
+		ks.Spec.Decryption = &fluxv1.Decryption{Provider: "sops", ServiceAccountName: "keys"}
+	})
+	s.awaitReady("app", r1)
+	for _, name := range []string{"aws", "azure", "gcp"} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || string(secret.Data["password"]) != "opened by "+name {
+			t.Errorf("Secret %s has %q, %v", name, secret.Data, err)
+		}
+	}
+	for _, g := range c.Grants() {
+		if g.Subject != "system:serviceaccount:"+s.namespace+":keys" {
+			t.Errorf("%s was used by %q", g.Identity, g.Subject)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sopsfile
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"testing"
 	"time"
@@ -13,8 +14,11 @@ import (
 	"github.com/getsops/sops/v3"
 	"github.com/getsops/sops/v3/aes"
 	sopsage "github.com/getsops/sops/v3/age"
+	"github.com/getsops/sops/v3/azkv"
 	"github.com/getsops/sops/v3/config"
+	"github.com/getsops/sops/v3/gcpkms"
 	"github.com/getsops/sops/v3/keys"
+	"github.com/getsops/sops/v3/kms"
 	"github.com/getsops/sops/v3/pgp"
 	"github.com/getsops/sops/v3/stores/dotenv"
 	"github.com/getsops/sops/v3/stores/ini"
@@ -110,6 +114,26 @@ func (k *pgpKey) Encrypt(dataKey []byte) error {
 
 func (k *pgpKey) EncryptIfNeeded(dataKey []byte) error { return k.Encrypt(dataKey) }
 
+// Cloud returns a master key of a cloud for a key service that gives back what it gets: that of AWS, Azure or Google.
+func Cloud(master keys.MasterKey) keys.MasterKey { return &cloudKey{master} }
+
+// cloudKey asks no service.
+type cloudKey struct{ keys.MasterKey }
+
+func (k *cloudKey) Encrypt(dataKey []byte) error {
+	switch master := k.MasterKey.(type) {
+	case *kms.MasterKey:
+		master.EncryptedKey = base64.StdEncoding.EncodeToString(dataKey)
+	case *gcpkms.MasterKey:
+		master.EncryptedKey = base64.StdEncoding.EncodeToString(dataKey)
+	case *azkv.MasterKey:
+		master.EncryptedKey = base64.RawURLEncoding.EncodeToString(dataKey)
+	default:
+		return fmt.Errorf("%T is no key of a cloud", master)
+	}
+	return nil
+}
+
 // Options shape the encryption.
 type Options struct {
 	// Format is yaml, json, dotenv, ini or binary.
@@ -140,8 +164,12 @@ func Encrypt(t testing.TB, o Options, plain string) string {
 		if err := key.Encrypt(dataKey); err != nil {
 			t.Fatal(err)
 		}
-		if k, ok := key.(*pgpKey); ok {
-			key = k.MasterKey // SOPS writes down its own types only
+		// SOPS writes down its own types only.
+		switch k := key.(type) {
+		case *pgpKey:
+			key = k.MasterKey
+		case *cloudKey:
+			key = k.MasterKey
 		}
 		group = append(group, key)
 	}
