@@ -57,7 +57,7 @@ func TestC26DeleteSuspended(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyGone(t, within, ks)
-	s.awaitEvent("app", "Warning", "ReconciliationSucceeded", "1 objects are left", "ConfigMap/"+s.namespace+"/a", "suspended")
+	s.awaitEvent("app", "Normal", "ReconciliationSucceeded", "1 objects are left", "ConfigMap/"+s.namespace+"/a", "suspended")
 	s.stays(s.cm("a"))
 }
 

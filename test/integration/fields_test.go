@@ -212,7 +212,8 @@ func TestDependsOn(t *testing.T) {
 	s.awaitMessage("app", "Ready", metav1.ConditionFalse, "DependencyNotReady", "dependency '"+base+"'")
 }
 
-// spec.deletionPolicy, spec.prune: what happens to the objects when the Kustomization goes.
+// spec.deletionPolicy, spec.prune: what happens to the objects when the Kustomization goes. P151, P167: the event that lists what was
+// deleted has the reason that Ready had; P153: so has the one that lists what stays since somebody wanted that, and it is no warning.
 func TestDeletionPolicies(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -247,8 +248,11 @@ func TestDeletionPolicies(t *testing.T) {
 		s.stays(s.cm(name + "-kept"))
 		if test.deleted {
 			eventuallyGone(t, within, s.cm(name+"-a"))
+			s.awaitEvent(name, "Normal", "ReconciliationSucceeded", "ConfigMap/"+s.namespace+"/"+name+"-a deleted")
+			s.awaitEvent(name, "Normal", "ReconciliationSucceeded", "ConfigMap/"+s.namespace+"/"+name+"-kept", "PruneDisabled")
 		} else {
 			s.stays(s.cm(name + "-a"))
+			s.awaitEvent(name, "Normal", "ReconciliationSucceeded", "are left on the cluster", "ConfigMap/"+s.namespace+"/"+name+"-a")
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestDeletedBeforeItsSuccessorBuilt(t *testing.T) {
 	}
 	s.awaitRetained("old", s.cmID("x"), v1.RetainedMovedElsewhere)
 	eventuallyGone(t, within, old)
-	s.awaitEvent("old", "Warning", "ReconciliationSucceeded", "1 objects are left", "ConfigMap/"+s.namespace+"/x")
+	s.awaitEvent("old", "Warning", "Retained", "1 objects are left", "ConfigMap/"+s.namespace+"/x")
 	s.change("new", func(ks *v1.Kustomization) { ks.Spec.DependsOn = nil })
 	s.awaitReady("new", r1)
 	s.sameUID(s.cm("x"), uid)

@@ -1,6 +1,7 @@
 package kustomization
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,18 @@ func changeLog(changes []string, grouped bool) any {
 
 func (p *pass) event(kind, reason, message string) {
 	p.events = append(p.events, event{kind: kind, reason: reason, message: message})
+}
+
+// changeReason is the reason of an event about what was done to objects: that it goes on, or, while the Kustomization is deleted, what its
+// condition Ready said when that began. Flux does not touch the condition from then on, and takes the reason from it.
+func (p *pass) changeReason() string {
+	if p.ks.DeletionTimestamp == nil {
+		return fluxmeta.ProgressingReason
+	}
+	if p.mem.leavingReason == "" {
+		p.mem.leavingReason = cmp.Or(conditions.GetReason(p.start, fluxmeta.ReadyCondition), eventv1.EventSeverityInfo)
+	}
+	return p.mem.leavingReason
 }
 
 // emit sends the events of the pass, and the one about its outcome if the outcome is news.

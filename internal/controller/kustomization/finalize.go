@@ -3,6 +3,7 @@ package kustomization
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,13 +26,14 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(p.ks, v1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
+	p.changeReason() // as it is before anything is done
 	if p.leavesAll() {
-		p.tellLeft(p.inventoryNames(), p.whyLeft())
+		p.tellLeft(normal, p.changeReason(), p.inventoryNames(), p.whyLeft())
 		return ctrl.Result{}, p.letGo(ctx)
 	}
 	if p.inventory.Len() == 0 {
 		// There is nothing to delete, and so no need to reach the cluster or to have an account.
-		p.tellLeft(p.inventory.Unread(), "what the inventory says of them is not understood")
+		p.tellLeft(warning, v1.ReasonRetained, p.inventory.Unread(), "what the inventory says of them is not understood")
 		return ctrl.Result{}, p.letGo(ctx)
 	}
 	switch lost, err := p.farewellTarget(ctx); {
@@ -56,7 +58,7 @@ func (p *pass) finalize(ctx context.Context) (ctrl.Result, error) {
 	if farewell.TimedOut {
 		p.event(warning, meta.ReconciliationFailedReason, "failed to wait for resources termination")
 	}
-	p.tellLeft(append(names(farewell.Left), p.inventory.Unread()...), "each is kept for the reason given, or not understood")
+	p.tellKept(farewell.Left)
 	return ctrl.Result{}, p.letGo(ctx)
 }
 
@@ -153,11 +155,22 @@ func names(retained []plan.Retention) []string {
 	return list
 }
 
-func (p *pass) tellLeft(objects []string, why string) {
+// tellKept says what was not deleted. What a person marked, and nothing else, is no cause for a warning.
+func (p *pass) tellKept(left []plan.Retention) {
+	kind, reason := normal, p.changeReason()
+	byOthers := func(r plan.Retention) bool { return r.Reason != v1.RetainedPruneDisabled && !r.Released }
+	if len(p.inventory.Unread()) > 0 || slices.ContainsFunc(left, byOthers) {
+		kind, reason = warning, v1.ReasonRetained
+	}
+	p.tellLeft(kind, reason, append(names(left), p.inventory.Unread()...), "each is kept for the reason given, or not understood")
+}
+
+// tellLeft says what stays: a warning, unless somebody asked for just that.
+func (p *pass) tellLeft(kind, reason string, objects []string, why string) {
 	if len(objects) == 0 {
 		return
 	}
-	p.event(warning, meta.ReconciliationSucceededReason,
+	p.event(kind, reason,
 		fmt.Sprintf("%d objects are left on the cluster, since %s:\n%s", len(objects), why, strings.Join(objects, "\n")))
 }
 

@@ -39,6 +39,8 @@ type memory struct {
 	healthAt time.Time
 	// leaving is when its deletion was first worked on.
 	leaving time.Time
+	// leavingReason is what its condition Ready said then.
+	leavingReason string
 	// dependentsAt is when others that depend on it were last seen to hold its deletion, and toldDependents whether it was said
 	// that they no longer do.
 	dependentsAt   time.Time

@@ -43,7 +43,7 @@ func (p *pass) carryOut(ctx context.Context, facts plan.Facts) plan.Facts {
 		p.plan = plan.Prune(facts)
 	}
 	if pruned = append(pruned, p.skipped()...); len(pruned) > 0 {
-		p.event(normal, meta.ProgressingReason, strings.Join(pruned, "\n"))
+		p.event(normal, p.changeReason(), strings.Join(pruned, "\n"))
 	}
 	p.drop()
 	return facts
@@ -267,7 +267,7 @@ func (p *pass) drop() {
 		gone[d.ID] = struct{}{}
 		delete(p.mem.refused, d.ID)
 		if d.Reason == plan.Foreign {
-			p.event(normal, meta.ProgressingReason,
+			p.event(normal, p.changeReason(),
 				d.ID.String()+" skipped: it is managed by "+d.Message+"; it leaves the inventory and stays on the cluster")
 		}
 	}
