@@ -268,13 +268,13 @@ func TestDeletionWaitsForTermination(t *testing.T) {
 		ks.Spec.DeletionPolicy, ks.Spec.NamePrefix = fluxv1.DeletionPolicyWaitForTermination, "waits-"
 	})
 	s.deploy("goes", func(ks *v1.Kustomization) { ks.Spec.NamePrefix = "goes-" })
-	for _, name := range []string{"waits", "goes"} {
-		if err := kube.Delete(t.Context(), s.awaitReady(name, r1)); err != nil {
+	for _, ks := range []*v1.Kustomization{s.awaitReady("waits", r1), s.awaitReady("goes", r1)} {
+		if err := kube.Delete(t.Context(), ks); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventuallyGone(t, within, &v1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "goes"}})
-	ks := s.awaitMessage("waits", "Reconciling", metav1.ConditionTrue, "Progressing", "Deletion in progress", "ConfigMap/"+s.namespace+"/waits-a")
+	ks := s.awaitMessage("waits", "Reconciling", metav1.ConditionTrue, "Progressing", "Deletion in progress", "ConfigMap/"+s.namespace+"/waits-a", "Terminating")
 	if got := retainedBecause(ks, s.cmID("waits-a")); got != v1.RetainedTerminating {
 		t.Errorf("it is retained because of %q", got)
 	}

@@ -64,8 +64,8 @@ type worker struct {
 	seen  sightings
 	// built is what the last build has.
 	built object.Set
-	// leaving is when the worker first began a pass over a Kustomization that is being deleted.
-	leaving time.Time
+	// began is when the pass began, leaving when the first one began that read of a Kustomization that it is being deleted.
+	began, leaving time.Time
 }
 
 // fate is what becomes of a request.
@@ -113,12 +113,7 @@ func (w *world) newWorker(p *process, key client.ObjectKey) *worker {
 
 // start begins a pass and runs it up to its first request.
 func (k *worker) start() {
-	k.running = true
-	if ks := k.world.kustomization(k.key.Name); ks == nil || ks.DeletionTimestamp == nil {
-		k.leaving = time.Time{}
-	} else if k.leaving.IsZero() {
-		k.leaving = k.world.now
-	}
+	k.running, k.began = true, k.world.now
 	k.seen = sightings{started: k.world.step, users: map[string]int64{}}
 	go func() {
 		defer func() {
@@ -218,6 +213,11 @@ func (k *worker) note(r modelcluster.Request) {
 	switch {
 	case r.Verb == modelcluster.Get && r.ID.Kind == v1.KustomizationKind && r.ID.Name == k.key.Name:
 		s.self = step
+		if ks := k.world.kustomization(k.key.Name); ks == nil || ks.DeletionTimestamp == nil {
+			k.leaving = time.Time{}
+		} else if k.leaving.IsZero() {
+			k.leaving = k.began
+		}
 	case r.Verb == modelcluster.Get && r.ID.Kind == "GitRepository":
 		s.source = step
 	case r.Verb == modelcluster.Get && r.Metadata:
