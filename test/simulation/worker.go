@@ -59,7 +59,7 @@ type worker struct {
 	result  ctrl.Result
 	err     error
 
-	// roots has, for each directory that an artifact was fetched into, which one it was.
+	// roots are the artifacts that were fetched, by what stands for their directories.
 	roots map[string]*meta.Artifact
 	seen  sightings
 	// built is what the last build has.
@@ -237,20 +237,19 @@ func (k *worker) note(r modelcluster.Request) {
 // fetchVerb is the request for an artifact, which goes to the source controller and not to the API server.
 const fetchVerb modelcluster.Verb = "fetch"
 
-// Fetch implements kustomization.Fetcher.
-func (k *worker) Fetch(_ context.Context, a *meta.Artifact, dir string) error {
+// Open implements kustomization.Artifacts.
+func (k *worker) Open(_ context.Context, a *meta.Artifact) (string, func(), error) {
 	r := modelcluster.Request{Verb: fetchVerb, ID: object.ID{Kind: "Artifact", Name: a.Revision}}
 	if err := k.Enter(r); err != nil {
-		return err
+		return "", nil, err
 	}
-	k.roots[dir] = a
-	return k.Leave(r, nil)
+	k.roots[a.Digest] = a
+	return a.Digest, func() {}, k.Leave(r, nil)
 }
 
 // build renders what was fetched into a directory.
 func (k *worker) build(root string, ks *v1.Kustomization, _ build.Options) (build.Result, error) {
 	a := k.roots[root]
-	delete(k.roots, root)
 	if a == nil {
 		return build.Result{}, errDead
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -58,23 +55,23 @@ func (p *pass) buildWanted(ctx context.Context) *outcome {
 	return nil
 }
 
-// render fetches the artifact into a directory of its own, which does not outlive the call, and builds it.
+// render fetches the artifact, which others may work with at the same time, and builds it.
 func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) {
-	dir, err := os.MkdirTemp("", "kustomization-")
-	if err != nil {
-		return nil, p.failed("DirectoryCreationFailed", fmt.Errorf("create a temporary directory for the artifact: %w; "+
-			"the controller needs one that it can write to, which the environment variable TMPDIR names", withoutPath(err)))
-	}
-	defer os.RemoveAll(dir) // what is left of it when that fails lies in the temporary directory
-	root := filepath.Join(dir, "artifact")
 	p.at(fetching, p.revision())
-	if err := p.Artifacts.Fetch(ctx, p.artifact, root); err != nil {
+	root, done, err := p.Artifacts.Open(ctx, p.artifact)
+	var noDirectory *artifact.DirectoryError
+	switch {
+	case errors.As(err, &noDirectory):
+		p.at(building, p.revision())
+		return nil, p.failed("DirectoryCreationFailed", err)
+	case err != nil:
 		return nil, p.fetchFailed(err)
 	}
+	defer done()
 	p.at(building, p.revision())
 	options := p.buildOptions(ctx, root, p.ks, in)
-	decrypter, done := in.decrypter(ctx)
-	defer done()
+	decrypter, end := in.decrypter(ctx)
+	defer end()
 	options.Decrypter = decrypter
 	result, err := p.Build(root, p.ks, options)
 	if err != nil {
@@ -99,15 +96,6 @@ func (p *pass) render(ctx context.Context, in inputs) (*build.Result, *outcome) 
 	}
 	execute.SetOwnerLabels(result.Objects, client.ObjectKeyFromObject(p.ks))
 	return &result, nil
-}
-
-// withoutPath is a fault of the file system without the directories of the controller's machine, which are no tenant's business.
-func withoutPath(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
 }
 
 // The back-off of a download that failed for reasons that may pass. It is short, since a new revision waits behind it.

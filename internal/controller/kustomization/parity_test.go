@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/artifact"
 )
 
 // P144: the interval is spread by up to the percentage in either direction, and by none without.
@@ -159,6 +160,7 @@ func TestDirectoryCreationFailed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	t.Setenv("TMPDIR", missing)
 	p := passOn(newKustomization())
+	p.Artifacts = artifact.NewShelf(artifact.NewReader(artifact.ReaderOptions{}))
 	result, out := p.render(t.Context(), inputs{})
 	if result != nil || out == nil || out.reason != "DirectoryCreationFailed" || out.state != stateFailed {
 		t.Fatalf("%+v, %+v", result, out)

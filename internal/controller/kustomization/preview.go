@@ -53,7 +53,7 @@ type Proposal struct {
 	// Kustomization with the status that it has; without a UID it is one that does not exist yet.
 	Kustomization *v1.Kustomization
 	// Manifests stand in for the artifact of the source, under the name Revision; nil looks at what the source offers.
-	Manifests Fetcher
+	Manifests artifact.Fetcher
 	Revision  string
 	// Transport fetches what the source offers; nil is the way of the controller.
 	Transport http.RoundTripper
@@ -79,7 +79,7 @@ func (v *Previewer) Preview(ctx context.Context, proposal Proposal) (report.Plan
 }
 
 // fetcher gets what is looked at.
-func (p Proposal) fetcher() Fetcher {
+func (p Proposal) fetcher() artifact.Fetcher {
 	if p.Manifests != nil {
 		return p.Manifests
 	}
@@ -87,8 +87,10 @@ func (p Proposal) fetcher() Fetcher {
 }
 
 // fetchingWith returns a reconciler that remembers nothing, with another fetcher.
-func (r *Reconciler) fetchingWith(f Fetcher) *Reconciler {
-	return &Reconciler{Options: r.Options, Client: r.Client, Reader: r.Reader, Artifacts: f, Build: r.Build, Targets: r.Targets,
+func (r *Reconciler) fetchingWith(f artifact.Fetcher) *Reconciler {
+	shelf := artifact.NewShelf(f)
+	shelf.Idle = 0
+	return &Reconciler{Options: r.Options, Client: r.Client, Reader: r.Reader, Artifacts: shelf, Build: r.Build, Targets: r.Targets,
 		Identity: r.Identity, Siblings: r.Siblings, Revisions: r.Revisions, Now: r.Now}
 }
 

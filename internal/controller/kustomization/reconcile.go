@@ -35,7 +35,7 @@ type Reconciler struct {
 	Client client.Client
 	Reader client.Reader
 	// Artifacts fetches what sources publish, and Build renders it.
-	Artifacts Fetcher
+	Artifacts Artifacts
 	Build     BuildFunc
 	// Targets are the only ways to managed objects.
 	Targets Targets
@@ -53,9 +53,10 @@ type Reconciler struct {
 	memories memories
 }
 
-// Fetcher fetches an artifact into a directory; *artifact.Reader does.
-type Fetcher interface {
-	Fetch(ctx context.Context, a *meta.Artifact, dir string) error
+// Artifacts has the content of artifacts in directories that nobody writes to; *artifact.Shelf does. What it returns may be used until
+// done is called.
+type Artifacts interface {
+	Open(ctx context.Context, a *meta.Artifact) (dir string, done func(), err error)
 }
 
 // BuildFunc renders a Kustomization from an artifact that was fetched; build.Build does.

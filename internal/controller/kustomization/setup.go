@@ -147,7 +147,7 @@ func assemble(c connection, o Options, wrap func(client.Client) client.Client) (
 		Options:   o,
 		Client:    direct,
 		Reader:    direct,
-		Artifacts: artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost}),
+		Artifacts: artifact.NewShelf(artifact.NewReader(artifact.ReaderOptions{Host: o.SourceHost, WatcherHost: o.WatcherHost})),
 		Build:     build.Build,
 		Targets:   targets,
 		Identity:  issuer,

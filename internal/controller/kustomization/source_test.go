@@ -85,7 +85,7 @@ func TestP23DependenciesAreQueuedFirst(t *testing.T) {
 	}
 }
 
-// TestP20WorkingCopyIsRemoved whatever comes of the build.
+// TestP20WorkingCopyIsRemoved whatever comes of the build, once nobody works with it any more.
 func TestP20WorkingCopyIsRemoved(t *testing.T) {
 	content := archive(t, map[string]string{"a.yaml": "kind: x"})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -94,7 +94,9 @@ func TestP20WorkingCopyIsRemoved(t *testing.T) {
 	defer server.Close()
 	p := passOn(newKustomization())
 	p.artifact = &fluxmeta.Artifact{URL: server.URL + "/a.tar.gz", Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(content)), Revision: "1"}
-	p.Artifacts = artifact.NewReader(artifact.ReaderOptions{})
+	shelf := artifact.NewShelf(artifact.NewReader(artifact.ReaderOptions{}))
+	shelf.Idle = 0
+	p.Artifacts = shelf
 	var root string
 	p.Build = func(dir string, _ *v1.Kustomization, _ build.Options) (build.Result, error) {
 		root = dir
