@@ -60,6 +60,9 @@ type ApplyRequest struct {
 	// Compare makes a preview compare a manifest with its object where the client may not dry-run it: the rights of who looks need
 	// not be those of who applies.
 	Compare bool
+	// Settled are the objects that an apply before this one found to be as they are wanted, with the same settings; it is kept up to
+	// date. Nil means that each object has its dry-run.
+	Settled Settled
 	// Fence is asked before a write when some time has passed since the last answer. An error ends the apply: somebody
 	// else has taken over.
 	Fence func(context.Context) error
@@ -83,7 +86,7 @@ type ApplyResult struct {
 // Done tells whether every object was applied.
 func (r ApplyResult) Done() bool { return len(r.Pending) == 0 }
 
-// Apply applies the objects stage by stage, with a dry-run of the whole stage before its first write. It returns early,
+// Apply applies the objects stage by stage, with a dry-run of the whole stage, but for what is settled, before its first write. It returns early,
 // with the rest pending, when a stage is not in force yet; it returns every error of the stage that failed.
 func (e *Executor) Apply(ctx context.Context, req ApplyRequest) (ApplyResult, error) {
 	var result ApplyResult
@@ -142,7 +145,8 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
 	}
 	jobs := &madeJobs{}
-	changes, err := e.manager(live, f, jobs).ApplyAll(ctx, ready, e.applyOptions(req))
+	open, now := req.Settled.without(ready, live)
+	changes, err := e.manager(live, f, jobs).ApplyAll(ctx, open, e.applyOptions(req))
 	result.noteJobs(jobs, changes, live)
 	e.noteLeft(ctx, req, ready, changes, live, result)
 	if f.err != nil {
@@ -151,6 +155,7 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 	if err != nil {
 		return e.explain(ctx, req, ready, live, err, result)
 	}
+	req.Settled.note(changes, now)
 	for _, entry := range changes.Entries {
 		if entry.Action == ssa.CreatedAction || entry.Action == ssa.ConfiguredAction {
 			result.Changes = append(result.Changes, entry.String())

@@ -118,7 +118,9 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	if err != nil {
 		return p.failed(meta.ReconciliationFailedReason, err)
 	}
-	result, err := p.Executor.Apply(ctx, p.applyRequest(objects, haveRun))
+	request := p.applyRequest(objects, haveRun)
+	request.Settled = p.settled()
+	result, err := p.Executor.Apply(ctx, request)
 	p.noteJobs(result.Jobs)
 	if errors.Is(err, errOvertaken) {
 		return &outcome{state: stateProgressing, err: errOvertaken}

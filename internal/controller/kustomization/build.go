@@ -139,7 +139,7 @@ func (p *pass) buildFailed(err error) *outcome {
 // failed ends a pass that something said no to; it is repeated at the retry interval. Nothing is pruned.
 func (p *pass) failed(reason string, err error) *outcome {
 	p.rollout = plan.Refuse(p.rollout, p.now)
-	p.mem.appliedKey = ""
+	p.mem.appliedKey, p.mem.settled = "", nil
 	return &outcome{state: stateFailed, reason: reason, message: err.Error(), after: p.retryInterval()}
 }
 

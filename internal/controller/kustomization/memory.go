@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-gitops/holdfast/internal/build"
+	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
 )
@@ -24,6 +25,10 @@ type memory struct {
 	// appliedKey is the build that was applied in full, appliedAt when, and nextApply when that has to be done again.
 	appliedKey           string
 	appliedAt, nextApply time.Time
+	// settled is what needs no dry-run, for the spec of settledGeneration, since settledAt.
+	settled           execute.Settled
+	settledGeneration int64
+	settledAt         time.Time
 	// refused are the deletions that the API server did not accept.
 	refused map[object.ID]plan.Refusal
 	// expressions are those of the spec, compiled.

@@ -50,6 +50,7 @@ func (p *pass) use(t *target.Target) {
 	p.Executor, p.Observer, p.Mapper = t.Executor, t.Observer, t.Mapper
 	if p.mem.target != t.Key {
 		p.mem.target, p.mem.appliedKey, p.mem.shared = t.Key, "", shared{}
+		p.mem.settled = nil
 		p.mem.refused, p.mem.unreleased = map[object.ID]plan.Refusal{}, map[object.ID]string{}
 	}
 	p.inventory = p.inventory.Canonical(p.canonical)
