@@ -196,6 +196,8 @@ func (p *pass) applyIsDue() bool {
 	switch {
 	case p.rollout.Phase == v1.PhaseApplying, p.asked:
 		return true
+	case p.now.Before(p.mem.appliedAt):
+		return true // the clock went back: the time of the next one would be an interval and more away
 	case p.rollout.Phase == v1.PhaseHeld && !p.now.Before(p.mem.appliedAt.Add(p.retryInterval())):
 		return true
 	}
