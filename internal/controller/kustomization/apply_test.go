@@ -3,7 +3,6 @@ package kustomization
 import (
 	"testing"
 	"time"
-
 )
 
 // An apply is due when its time has come, and when the clock went back: its time would be further away than the interval.
