@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,12 +46,12 @@ func (w *world) checkDelete(by string, obj *unstructured.Unstructured) {
 	case id.Kind == "Namespace" && (id.Name == "default" || id.Name == fluxNamespace || strings.HasPrefix(id.Name, "kube-") || id.Name == "holdfast-system"):
 		w.fail("never deleted", "%s is deleted", id)
 	}
-	ks := w.lately(k)
-	if ks == nil {
+	if w.lately(k) == nil {
 		w.fail("never deleted", "%s is deleted for a Kustomization that is gone", id)
 		return
 	}
-	if !inventoryOf(ks).Has(id) {
+	has := func(ks *v1.Kustomization) bool { return ks != nil && inventoryOf(ks).Has(id) }
+	if !slices.ContainsFunc(w.since(k.key.Name, k.seen.self), has) {
 		w.fail("never deleted", "%s is deleted, but is not in the inventory of %s", id, name)
 	}
 	w.checkPolicy(k, obj)
