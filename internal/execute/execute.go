@@ -79,6 +79,8 @@ type ApplyResult struct {
 	LeftAsIs []Left
 	// TakenOver are the objects whose owner labels named another Kustomization when they were read.
 	TakenOver []object.ID
+	// Filled are the lists that are left to others, though the manifest has them empty.
+	Filled []Filled
 	// Jobs are the UIDs of the Jobs that were made of the manifests in the request, now or by an earlier apply.
 	Jobs map[object.ID]types.UID
 }
@@ -141,6 +143,8 @@ func (e *Executor) applyStage(ctx context.Context, req ApplyRequest, stage stage
 		}
 		ready = append(ready, obj.DeepCopy())
 	}
+	req, left := e.leaveFilled(req, ready, live)
+	result.Filled = append(result.Filled, left...)
 	if req.Back {
 		ready = e.withoutForwardOnly(ctx, req, ready, live, result)
 	}

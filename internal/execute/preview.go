@@ -106,6 +106,7 @@ func (e *Executor) effect(ctx context.Context, req ApplyRequest, obj *unstructur
 		return out, nil
 	}
 	out.Live = live[out.ID]
+	req, _ = e.leaveFilled(req, []*unstructured.Unstructured{obj}, live)
 	switch {
 	case out.Live == nil && req.HaveRun.Has(out.ID):
 		out.Act, out.Why = Skip, "it has run"

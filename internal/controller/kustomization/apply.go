@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,6 +128,7 @@ func (p *pass) apply(ctx context.Context) *outcome {
 	}
 	p.tellLeftAsIs(result.LeftAsIs)
 	p.lookForClaims(ctx, result.TakenOver)
+	p.tellFilled(result.Filled)
 	if len(result.Changes) > 0 {
 		p.changed = true
 		p.events = append(p.events, event{kind: normal, reason: meta.ProgressingReason, message: strings.Join(result.Changes, "\n"),
@@ -168,6 +170,22 @@ func (p *pass) tellLeftAsIs(left []execute.Left) {
 	p.rollout.LeftAsIs = nil
 	for _, l := range left[:min(len(left), maxLeft)] {
 		p.rollout.LeftAsIs = append(p.rollout.LeftAsIs, cut(l.String(), maxRetainedMessage))
+	}
+}
+
+// tellFilled says once of each list that somebody else fills that it is left alone.
+func (p *pass) tellFilled(filled []execute.Filled) {
+	now := make(map[execute.Filled]bool, len(filled))
+	var news []string
+	for _, f := range filled {
+		if now[f] = true; !p.mem.filled[f] {
+			news = append(news, f.String())
+		}
+	}
+	p.mem.filled = now
+	if len(news) > 0 {
+		slices.Sort(news)
+		p.event(normal, meta.ProgressingReason, "the manifest has empty lists that others fill:\n"+strings.Join(news, "\n"))
 	}
 }
 

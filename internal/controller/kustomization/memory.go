@@ -42,6 +42,8 @@ type memory struct {
 	timingAt time.Time
 	// healthAt is when the health of the build was last looked at.
 	healthAt time.Time
+	// filled are the lists of which it was said that they are left to others.
+	filled map[execute.Filled]bool
 	// leaving is when its deletion was first worked on.
 	leaving time.Time
 	// leavingReason is what its condition Ready said then.
