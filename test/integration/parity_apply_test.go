@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -334,15 +335,20 @@ func (s *scenario) declareReady(ks *v1.Kustomization, revision string) {
 	})
 }
 
-// P122: with the gate a check that is given up is reported as such, with what triggered that, for a revision and for a request.
+// P122, P133, P135: with the gate a check that is given up is reported as such, with what triggered that, for a revision and for a
+// request.
 func TestParityOfACanceledCheck(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, func(o *app.Options) { o.Kustomization.TellCanceledChecks = true })
 	var mu sync.Mutex
 	var seen []string
+	var state *v1.Kustomization
 	s.watchKustomizations(func(ks *v1.Kustomization) {
 		mu.Lock()
 		defer mu.Unlock()
+		if c := apimeta.FindStatusCondition(ks.Status.Conditions, "Ready"); c != nil && c.Reason == "HealthCheckCanceled" && state == nil {
+			state = ks.DeepCopy()
+		}
 		for _, m := range messages(ks) {
 			if !slices.Contains(seen, m) {
 				seen = append(seen, m)
@@ -371,6 +377,9 @@ func TestParityOfACanceledCheck(t *testing.T) {
 	checking(rev)
 	s.request("web")
 	canceled("Kustomization/" + s.namespace + "/web")
+	mu.Lock()
+	compareGolden(t, "HealthCheckCanceled", s.golden(state, nil))
+	mu.Unlock()
 	checking(rev)
 	rev = s.push(map[string]string{"web.yaml": deployment("web", goodImage, "")})
 	canceled("GitRepository/" + s.namespace + "/app")

@@ -1,6 +1,7 @@
 package kustomization
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,7 +21,9 @@ func (p *pass) tellCanceled(ctx context.Context, was v1.RolloutStatus) *outcome 
 	by, next := p.triggeredBy(was), p.rollout
 	p.rollout = was
 	conditions.MarkFalse(p.ks, meta.ReadyCondition, meta.HealthCheckCanceledReason, "New reconciliation triggered by %s", by)
-	conditions.MarkReconciling(p.ks, meta.ProgressingWithRetryReason, "%s", p.reconcilingMessage())
+	// It goes on saying what was given up.
+	checking := cmp.Or(conditions.GetMessage(p.start, meta.ReconcilingCondition), p.reconcilingMessage())
+	conditions.MarkReconciling(p.ks, meta.ProgressingWithRetryReason, "%s", checking)
 	p.event(normal, meta.HealthCheckCanceledReason, "Health checks canceled due to new reconciliation triggered by "+by)
 	err := p.writeStatus(ctx)
 	p.rollout = next
