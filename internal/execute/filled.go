@@ -63,41 +63,44 @@ func meansEmpty(desired *unstructured.Unstructured) bool {
 func filledIn(desired, live any, owned map[string]any, path string) []string {
 	switch want := desired.(type) {
 	case map[string]any:
-		have, ok := live.(map[string]any)
-		if !ok {
-			return nil
+		if have, ok := live.(map[string]any); ok {
+			return filledInMap(want, have, owned, path)
 		}
-		var out []string
-		for key, value := range want {
-			below, ok := owned["f:"+key].(map[string]any)
-			if !ok {
-				continue
-			}
-			at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-			if list, ok := value.([]any); ok && len(list) == 0 {
-				if some, ok := have[key].([]any); ok && len(some) > 0 {
-					out = append(out, at)
-				}
-				continue
-			}
-			out = append(out, filledIn(value, have[key], below, at)...)
-		}
-		return out
 	case []any:
-		have, ok := live.([]any)
-		if !ok {
-			return nil
+		if have, ok := live.([]any); ok {
+			return filledInList(want, have, owned, path)
 		}
-		var out []string
-		for i := range min(len(want), len(have)) {
-			// Both have it at the same place, or a pointer would mean two things.
-			if below := itemOf(owned, want[i], have[i]); below != nil {
-				out = append(out, filledIn(want[i], have[i], below, fmt.Sprintf("%s/%d", path, i))...)
-			}
-		}
-		return out
 	}
 	return nil
+}
+
+func filledInMap(want, have, owned map[string]any, path string) (out []string) {
+	for key, value := range want {
+		below, ok := owned["f:"+key].(map[string]any)
+		if !ok {
+			continue
+		}
+		at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		list, isList := value.([]any)
+		if !isList || len(list) > 0 {
+			out = append(out, filledIn(value, have[key], below, at)...)
+			continue
+		}
+		if some, ok := have[key].([]any); ok && len(some) > 0 {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// filledInList looks at items that both have at the same place, or a pointer would mean two things.
+func filledInList(want, have []any, owned map[string]any, path string) (out []string) {
+	for i := range min(len(want), len(have)) {
+		if below := itemOf(owned, want[i], have[i]); below != nil {
+			out = append(out, filledIn(want[i], have[i], below, fmt.Sprintf("%s/%d", path, i))...)
+		}
+	}
+	return out
 }
 
 // itemOf are the fields of an item of a list, which is told by its key; nil where it is owned by nobody, or is another one.

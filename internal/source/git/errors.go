@@ -81,11 +81,9 @@ func classify(ctx context.Context, doing string, err error) *Error {
 		e.Err = context.Canceled
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		e.Err, e.Advice = ErrTimeout, "check that the server is up, or raise spec.timeout"
-	case errors.Is(err, transport.ErrAuthenticationRequired) && heldBack(ctx) != nil:
-		e.Reason, e.Err, e.Advice = ReasonAuthenticationFailed, heldBack(ctx), "set spec.url to where the repository is"
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthenticationRequired
-		e.Advice = "check username, password or bearerToken in the Secret of spec.secretRef"
+		e.Reason = ReasonAuthenticationFailed
+		e.Err, e.Advice = wantsCredentials(ctx)
 	case errors.Is(err, transport.ErrAuthorizationFailed):
 		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthorizationFailed
 		e.Advice = "give the account in the Secret of spec.secretRef read access to the repository"
@@ -111,6 +109,14 @@ func classify(ctx context.Context, doing string, err error) *Error {
 }
 
 var errNoAddress = errors.New("no address found")
+
+// wantsCredentials tells a server that refuses the credentials from one that was not shown them.
+func wantsCredentials(ctx context.Context) (err error, advice string) {
+	if err := heldBack(ctx); err != nil {
+		return err, "set spec.url to where the repository is"
+	}
+	return transport.ErrAuthenticationRequired, "check username, password or bearerToken in the Secret of spec.secretRef"
+}
 
 // What SSH servers do.
 var (
