@@ -14,7 +14,7 @@ import (
 // floor measures what no controller can be faster than: the objects of the fleet, applied by a client that does nothing
 // else. First they are created, then applied again as they are. They are deleted afterwards, all but what deletes itself.
 func (w *world) floor(ctx context.Context) ([]figure, error) {
-	objects, err := w.objects()
+	objects, err := w.fleetObjects()
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +49,12 @@ func (w *world) forAll(ctx context.Context, objects []*unstructured.Unstructured
 	return group.Wait()
 }
 
-// objects are those of the whole fleet, with a ConfigMap in place of each generated one.
-func (w *world) objects() ([]*unstructured.Unstructured, error) {
+// fleetObjects are those of the whole fleet, with a ConfigMap in place of each generated one.
+func (w *world) fleetObjects() ([]*unstructured.Unstructured, error) {
 	var list []*unstructured.Unstructured
 	for i := 1; i <= w.fleet; i++ {
 		generated := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {version: '1'}\n", appName(i))
-		for _, text := range append(manifests(w.settings, i, w.settings.objects), generated) {
+		for _, text := range append(manifests(w.settings, i, w.objects), generated) {
 			obj := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
 				return nil, fmt.Errorf("read a manifest: %w", err)

@@ -26,6 +26,8 @@ type phase struct {
 	begin   func(context.Context) error
 	count   int
 	done    func(*v1.Kustomization) bool
+	// settled is true when nothing is left to do, which may come later than done; nil for at once.
+	settled func(*v1.Kustomization) bool
 	// last is how long the phase lasts at least.
 	last time.Duration
 }
@@ -36,7 +38,7 @@ var extra = []string{"late", "beside"}
 func (w *world) phases() []phase {
 	list := []phase{
 		{name: "install", prepare: func(context.Context) error { return w.push() }, begin: w.install, count: w.fleet, done: w.isCurrent},
-		{name: "update", begin: w.update, count: w.fleet, done: w.isCurrent},
+		{name: "update", begin: w.update, count: w.fleet, done: w.isCurrent, settled: w.isPruned},
 		{name: "resync", begin: w.resync, count: w.fleet, done: func(ks *v1.Kustomization) bool {
 			return isReady(ks) && ks.Status.LastHandledReconcileAt == "resync"
 		}},
@@ -113,6 +115,11 @@ func (w *world) isCurrent(ks *v1.Kustomization) bool {
 	return isReady(ks) && strings.HasSuffix(ks.Status.LastAppliedRevision, w.revision)
 }
 
+// isPruned tells whether nothing but the objects of the last commit is left.
+func (w *world) isPruned(ks *v1.Kustomization) bool {
+	return w.isCurrent(ks) && ks.Status.Inventory != nil && len(ks.Status.Inventory.Entries) == w.objects
+}
+
 func isReady(ks *v1.Kustomization) bool {
 	return ks.Status.ObservedGeneration == ks.Generation && apimeta.IsStatusConditionTrue(ks.Status.Conditions, meta.ReadyCondition)
 }
@@ -140,11 +147,17 @@ func (w *world) measure(ctx context.Context, p phase) (figure, error) {
 		return figure{}, err
 	}
 	took := time.Since(began)
-	if err := errors.Join(pause(ctx, max(w.settle, p.last-took)), <-profiled); err != nil {
+	if p.settled != nil {
+		if err := w.await(ctx, p.count, p.settled); err != nil {
+			return figure{}, err
+		}
+	}
+	settled := time.Since(began)
+	if err := errors.Join(pause(ctx, max(w.settle, p.last-settled)), <-profiled); err != nil {
 		return figure{}, err
 	}
 	after, err := w.controller.used(ctx)
-	f := figure{Phase: p.name, Seconds: took.Seconds(), CPU: after.cpu - before.cpu, Peak: after.peak, Requests: map[string]int{}}
+	f := figure{Phase: p.name, Seconds: took.Seconds(), Settled: settled.Seconds(), CPU: after.cpu - before.cpu, Peak: after.peak, Own: after.own, Requests: map[string]int{}}
 	for method, n := range after.requests {
 		if n -= before.requests[method]; n > 0 {
 			f.Requests[method] = n

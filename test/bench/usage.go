@@ -17,8 +17,9 @@ import (
 type usage struct {
 	// cpu in seconds, of all processes of the group.
 	cpu float64
-	// peak is the most resident memory so far, in bytes; the sum over the processes.
-	peak int64
+	// peak is the most resident memory so far, in bytes; the sum over the processes. It holds the pages of the program's own file
+	// that were ever touched, too, which the kernel takes back when it needs them; own is what is resident now without them.
+	peak, own int64
 	// requests to the API server, by method.
 	requests map[string]int
 }
@@ -63,10 +64,18 @@ func (u *usage) addProcess(dir string, group int) {
 		u.cpu += n / ticks
 	}
 	status, _ := os.ReadFile(filepath.Join(dir, "status"))
-	if _, peak, ok := strings.Cut(string(status), "VmHWM:"); ok {
-		kib, _ := strconv.ParseInt(strings.Fields(peak)[0], 10, 64)
-		u.peak += kib << 10
+	u.peak += memory(string(status), "VmHWM:")
+	u.own += memory(string(status), "RssAnon:")
+}
+
+// memory is a line of the status of a process, in bytes.
+func memory(status, line string) int64 {
+	_, value, ok := strings.Cut(status, line)
+	if !ok {
+		return 0
 	}
+	kib, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+	return kib << 10
 }
 
 func (u *usage) addRequests(ctx context.Context, address string) error {
