@@ -111,3 +111,24 @@ func TestSettledAfterAWrite(t *testing.T) {
 		}
 	}
 }
+
+// The same change made twice by hand is undone twice: what was undone once is not how the object is wanted.
+func TestSettledIsNotWhatWasWrittenOver(t *testing.T) {
+	manifest := obj("v1", "ConfigMap/a/x", set("right", "data", "k"))
+	a := newAPI(manifest)
+	request := execute.ApplyRequest{Objects: []*unstructured.Unstructured{manifest}, Settled: execute.Settled{}}
+	apply := func() int {
+		a.calls = nil
+		if _, err := a.executor().Apply(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		return len(a.calls)
+	}
+	apply()
+	for range 2 {
+		set("wrong", "data", "k")(a.objects[object.IDOf(manifest)])
+		if got := apply(); got != 2 {
+			t.Errorf("%d calls, want a dry-run and a write", got)
+		}
+	}
+}
