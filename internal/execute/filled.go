@@ -41,7 +41,7 @@ func filled(desired, live *unstructured.Unstructured, takenOver []ssa.FieldManag
 			continue
 		}
 		var fields map[string]any
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 			continue // then it owns nothing that is known
 		}
 		for _, path := range filledIn(desired.Object, live.Object, fields, "") {

@@ -57,7 +57,7 @@ func TestFilled(t *testing.T) {
 			if tt.live != "none" {
 				live = parsed(t, tt.live)
 				live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: tt.owner, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: tt.subresource,
-					FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(owned)}}})
+					FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(owned)}})
 			}
 			var got []string
 			for _, f := range filled(parsed(t, tt.desired), live, cleanup([]string{"helm"}).FieldManagers) {

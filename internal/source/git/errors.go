@@ -83,7 +83,7 @@ func classify(ctx context.Context, doing string, err error) *Error {
 		e.Err, e.Advice = ErrTimeout, "check that the server is up, or raise spec.timeout"
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		e.Reason = ReasonAuthenticationFailed
-		e.Err, e.Advice = wantsCredentials(ctx)
+		e.Advice, e.Err = wantsCredentials(ctx)
 	case errors.Is(err, transport.ErrAuthorizationFailed):
 		e.Reason, e.Err = ReasonAuthenticationFailed, transport.ErrAuthorizationFailed
 		e.Advice = "give the account in the Secret of spec.secretRef read access to the repository"
@@ -111,11 +111,11 @@ func classify(ctx context.Context, doing string, err error) *Error {
 var errNoAddress = errors.New("no address found")
 
 // wantsCredentials tells a server that refuses the credentials from one that was not shown them.
-func wantsCredentials(ctx context.Context) (err error, advice string) {
+func wantsCredentials(ctx context.Context) (advice string, err error) {
 	if err := heldBack(ctx); err != nil {
-		return err, "set spec.url to where the repository is"
+		return "set spec.url to where the repository is", err
 	}
-	return transport.ErrAuthenticationRequired, "check username, password or bearerToken in the Secret of spec.secretRef"
+	return "check username, password or bearerToken in the Secret of spec.secretRef", transport.ErrAuthenticationRequired
 }
 
 // What SSH servers do.

@@ -109,14 +109,14 @@ const AzurePassword = "password of the process"
 func (c *Clouds) azure(w http.ResponseWriter, r *http.Request) {
 	root := "https://" + AzureLogin + "/"
 	tenant, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	switch {
-	case rest == "discovery/instance":
+	switch rest {
+	case "discovery/instance":
 		answer(w, map[string]any{"api-version": "1.1", "tenant_discovery_endpoint": root + "tenant/v2.0/.well-known/openid-configuration",
 			"metadata": []any{map[string]any{"preferred_network": AzureLogin, "preferred_cache": AzureLogin, "aliases": []string{AzureLogin}}}})
-	case rest == "v2.0/.well-known/openid-configuration":
+	case "v2.0/.well-known/openid-configuration":
 		answer(w, map[string]any{"issuer": root + tenant + "/v2.0", "authorization_endpoint": root + tenant + "/oauth2/v2.0/authorize",
 			"token_endpoint": root + tenant + "/oauth2/v2.0/token"})
-	case rest == "oauth2/v2.0/token":
+	case "oauth2/v2.0/token":
 		g := Grant{Identity: tenant + "/" + r.PostFormValue("client_id"), Scope: r.PostFormValue("scope")}
 		if r.PostFormValue("client_secret") != AzurePassword {
 			var err error
