@@ -23,6 +23,8 @@ const (
 	AnnotationRelease     = AnnotationPrefix + "release"
 	AnnotationRetry       = AnnotationPrefix + "retry"
 	AnnotationReleaseKept = AnnotationPrefix + "release-kept"
+	// AnnotationPause stops a Kustomization as spec.suspend does, until the time that it names.
+	AnnotationPause = AnnotationPrefix + "pause"
 	// AnnotationRival, on a managed workload that looks like a controller of Flux, says what to do with it.
 	AnnotationRival = AnnotationPrefix + "rival"
 )
@@ -63,6 +65,7 @@ var Annotations = []Annotation{
 	{Key: AnnotationRollback, On: OnKustomization, Values: "written by `holdfast rollback`"},
 	{Key: AnnotationRelease, On: OnKustomization, Values: "written by `holdfast release`"},
 	{Key: AnnotationRetry, On: OnKustomization, Values: "written by `holdfast retry`"},
+	{Key: AnnotationPause, On: OnKustomization, Values: "written by `holdfast pause`"},
 	{Key: AnnotationReleaseKept, On: OnKustomization, Values: "the digest in status.rollout.releasable"},
 	{Key: AnnotationPrune, On: OnManagedObject, Values: "Immediate, WhenHealthy, WhenUnused, Confirm"},
 	{Key: AnnotationRival, On: OnManagedObject, Values: "Apply: it is no controller of Flux, or is to run all the same"},

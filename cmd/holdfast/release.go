@@ -14,7 +14,7 @@ import (
 
 const releaseHelp = `Lets go of what is held for a person.
 
-Without --plan and --expect it ends a pin (holdfast rollback), or the skip of a revision that was rolled back: the revision that Git
+Without --plan and --expect it ends a pause (holdfast pause): the annotation is taken away, and a pin stays. Where there is no pause it ends a pin (holdfast rollback), or the skip of a revision that was rolled back: the revision that Git
 wants is taken again. It writes the annotation holdfast.dev/release. With --wait: 0 healthy, 2 failed, 3 rolled back, 4 the
 time ran out.
 
@@ -29,6 +29,9 @@ except for --plan to patch, the Kustomization.`
 
 const releaseExamples = `  # End a pin: Git's revision goes out again
   holdfast release shop --wait
+
+  # End a pause before its time
+  holdfast release shop
 
   # What was left behind while pruning was off?
   holdfast release reports --plan
@@ -47,7 +50,7 @@ func newReleaseCommand(g *globals) *cobra.Command {
 	f := &releaseFlags{}
 	command := &cobra.Command{
 		Use:     "release NAME [--plan | --expect DIGEST]",
-		Short:   "End a pin or a skip, or let go of what was left behind while pruning was off",
+		Short:   "End a pause, a pin or a skip, or let go of what was left behind while pruning was off",
 		Long:    releaseHelp,
 		Example: releaseExamples,
 		Args:    cobra.ExactArgs(1),
@@ -78,9 +81,28 @@ func (f *releaseFlags) kept(ctx context.Context, q question) (answer, error) {
 	return control.Release(ctx, q.client, q.namespace, q.name, f.expect)
 }
 
-// unpin ends a pin or a skip.
+// unpin ends a pause, or else a pin or a skip.
 func unpin(ctx context.Context, q question) (answer, heard, error) {
+	if paused, err := control.EndPause(ctx, q.client, q.namespace, q.name, time.Now()); err != nil || paused {
+		return q.unpaused(ctx, err)
+	}
 	value, err := control.Unpin(ctx, q.client, q.namespace, q.name, time.Now())
 	return report.Command{Namespace: q.namespace, Name: q.name, Text: "asked to take the revision of the source again"},
 		func(ks *v1.Kustomization) bool { return heardOf(ks).Release == value }, err
+}
+
+// unpaused is the answer after a pause was ended. Its outcome is that of the next pass, which is asked for: in its result there is a
+// mark to look for.
+func (q question) unpaused(ctx context.Context, err error) (answer, heard, error) {
+	a := report.Command{Namespace: q.namespace, Name: q.name, Text: "the pause is ended: the revision of the source is taken up now"}
+	if err != nil {
+		return a, nil, err
+	}
+	value, err := control.Reconcile(ctx, q.client, q.namespace, q.name, time.Now())
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) && coded.ExitCode() == control.ExitCannotHappen {
+		a.Text = "the pause is ended; it stays suspended: " + "holdfast resume " + q.name + " -n " + q.namespace
+		return a, nil, nil
+	}
+	return a, handled(value), err
 }

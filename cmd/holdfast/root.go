@@ -37,6 +37,7 @@ It reads the resources of Flux, GitRepository and Kustomization, field for field
   holdfast rollback      brings a healthy revision back; holdfast release and retry end that
   holdfast reconcile     looks now instead of at the next interval, with --with-source after fetching
   holdfast suspend       stops a Kustomization; holdfast resume goes on
+  holdfast pause         stops a Kustomization for a time, with a reason
   holdfast completion    prints completion for your shell, with the names of your Kustomizations
   holdfast takeover      says what happens when holdfast takes over from Flux; holdfast handback about the way back
   holdfast release       leaves what was kept while pruning was off on the cluster for good
@@ -97,6 +98,7 @@ func newRootCommand() *cobra.Command {
 		newHistoryCommand(g),
 		newInstallCommand(g),
 		newKeptCommand(g),
+		newPauseCommand(g),
 		newPlanCommand(g),
 		newReconcileCommand(g),
 		newReleaseCommand(g),

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
@@ -47,6 +48,30 @@ func Unpin(ctx context.Context, c client.Client, namespace, name string, now tim
 		return "", refusedf("%s/%s is neither pinned nor rolled back: nothing is written", namespace, name)
 	}
 	return command(ctx, c, namespace, name, v1.AnnotationRelease, now)
+}
+
+// Pause stops a Kustomization until a time, and returns what it was stopped by.
+func Pause(ctx context.Context, c client.Client, namespace, name string, pause policy.Pause) (report.Pause, error) {
+	ks, err := get(ctx, c, namespace, name)
+	if err != nil {
+		return report.Pause{}, err
+	}
+	value, err := json.Marshal(pause)
+	if err != nil {
+		return report.Pause{}, fmt.Errorf("encode the pause: %w", err)
+	}
+	answer := report.PauseOf(ks, pause)
+	_, err = annotate(ctx, c, ks, v1.AnnotationPause, string(value))
+	return answer, err
+}
+
+// EndPause takes away a pause that is in force, and tells whether there was one.
+func EndPause(ctx context.Context, c client.Client, namespace, name string, now time.Time) (bool, error) {
+	ks, err := get(ctx, c, namespace, name)
+	if err != nil || policy.PauseOf(ks, now) == nil {
+		return false, err
+	}
+	return true, change(ctx, c, ks, "end the pause of", func() { delete(ks.Annotations, v1.AnnotationPause) })
 }
 
 // command writes an annotation whose value is new each time.

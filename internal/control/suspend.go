@@ -15,6 +15,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/app"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 )
 
@@ -52,6 +53,8 @@ func Reconcile(ctx context.Context, c client.Client, namespace, name string, now
 	switch {
 	case err != nil:
 		return "", err
+	case !ks.Spec.Suspend && policy.Stops(ks, now):
+		return "", cannotf("%s/%s is paused: nothing is written; first: holdfast release %s -n %s", namespace, name, name, namespace)
 	case ks.Spec.Suspend:
 		return "", cannotf("%s/%s is suspended: nothing is written; first: holdfast resume %s -n %s", namespace, name, name, namespace)
 	}

@@ -114,7 +114,7 @@ func (o *Observer) neighbour(ks *v1.Kustomization) neighbour {
 	s := plan.Sibling{
 		Owner:     plan.Owner{Name: ks.Name, Namespace: ks.Namespace},
 		UID:       string(ks.UID),
-		Suspended: ks.Spec.Suspend,
+		Suspended: ks.Spec.Suspend, // not who is paused: that ends by itself, and then it takes up what the source has for it
 		Deleting:  ks.DeletionTimestamp != nil,
 		Inventory: object.Set{},
 		Kept:      object.Set{},

@@ -5,8 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/rival"
 )
 
@@ -63,6 +65,11 @@ func (a *Handback) look(ks *v1.Kustomization) {
 		a.find(key, fmt.Sprintf("Kustomization %s has spec.rollout, which Flux's definition does not know: what is applied strictly is refused", key),
 			"take spec.rollout out of its manifest in Git; the annotations holdfast.dev/... may stay")
 	}
+	if pause := policy.PauseOf(ks, time.Now()); pause != nil && !ks.Spec.Suspend {
+		a.find(key, fmt.Sprintf("Kustomization %s is paused: %s. Flux does not know of that, and goes on at once", key, pause),
+			"holdfast suspend "+ks.Name+" -n "+ks.Namespace+"   stops it for Flux, too",
+			"or end the pause: holdfast release "+ks.Name+" -n "+ks.Namespace)
+	}
 	if r == nil {
 		return
 	}
@@ -82,7 +89,7 @@ func (a *Handback) look(ks *v1.Kustomization) {
 func isOnTheWay(ks *v1.Kustomization) bool {
 	switch phaseOf(ks) {
 	case v1.PhaseApplying, v1.PhaseVerifying, v1.PhasePruning, v1.PhaseHeld:
-		return !ks.Spec.Suspend && ks.Spec.Prune
+		return !ks.Spec.Suspend && ks.Spec.Prune // a pause does not count: Flux knows none
 	case v1.PhaseHealthy, v1.PhaseRefused, v1.PhaseWaiting:
 	}
 	return false

@@ -47,6 +47,9 @@ func (a *KustomizationAnswer) nextOfState(ks *v1.Kustomization) []string {
 	case NeedsConfirmation:
 		return a.nextConfirmation(ks)
 	case Paused:
+		if !ks.Spec.Suspend {
+			return []string{command("release", ks) + "   ends the pause: the revision of the source is taken up at once"}
+		}
 		return []string{command("resume", ks) + "   the revision of the source is taken up at once"}
 	case Waiting:
 		return a.nextWaiting(ks)

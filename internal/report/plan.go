@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/execute"
 	"github.com/holdfast-gitops/holdfast/internal/object"
 	"github.com/holdfast-gitops/holdfast/internal/plan"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // PlanFacts are what a preview of the controller found.
@@ -276,6 +278,9 @@ func plannedStale(f PlanFacts) []PlannedObject {
 func notesOf(f PlanFacts) []string {
 	var notes []string
 	ks := f.Kustomization
+	if pause := policy.PauseOf(ks, time.Now()); pause != nil {
+		notes = append(notes, "it is paused: "+pause.String()+"; nothing of this happens before that, or `holdfast release "+ks.Name+" -n "+ks.Namespace+"`")
+	}
 	if ks.Spec.Suspend {
 		notes = append(notes, "it is suspended: nothing of this happens before `holdfast resume "+ks.Name+" -n "+ks.Namespace+"`")
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
 	"github.com/holdfast-gitops/holdfast/internal/object"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // State is the one word for how a Kustomization or a source is.
@@ -56,7 +58,7 @@ func stateOf(ks *v1.Kustomization) State {
 	switch {
 	case ks.DeletionTimestamp != nil:
 		return Deleting
-	case ks.Spec.Suspend:
+	case policy.Stops(ks, time.Now()):
 		return Paused
 	case isStalled(ks):
 		return stalledState(ks)
@@ -160,6 +162,9 @@ func whyByState(ks *v1.Kustomization, state State) (why string, ok bool) {
 			return c.Message, true
 		}
 	case Paused:
+		if pause := policy.PauseOf(ks, time.Now()); pause != nil && !ks.Spec.Suspend {
+			return pause.String(), true
+		}
 		return "spec.suspend is true", true
 	case NeedsConfirmation:
 		if !isStalled(ks) && ks.Status.Rollout.PendingPrune != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/holdfast-gitops/holdfast/api/v1"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 )
 
 // Status is the answer of `holdfast status`.
@@ -185,6 +187,12 @@ func refusedSince(ks *v1.Kustomization, k Kustomization, sources []Source) *meta
 
 // suspendedSince is when the manager that set spec.suspend last wrote; nothing else records it.
 func suspendedSince(ks *v1.Kustomization) *metav1.Time {
+	if pause := policy.PauseOf(ks, time.Now()); pause != nil && !ks.Spec.Suspend {
+		if pause.At.IsZero() {
+			return nil
+		}
+		return &metav1.Time{Time: pause.At}
+	}
 	for _, entry := range ks.ManagedFields {
 		if entry.FieldsV1 != nil && entry.Time != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:suspend"`) {
 			return entry.Time

@@ -127,13 +127,16 @@ func (p *pass) farewellFacts() plan.Facts {
 // leavesAll tells whether the objects stay on the cluster.
 func (p *pass) leavesAll() bool {
 	policy := p.ks.Flux().GetDeletionPolicy()
-	return p.ks.Spec.Suspend || policy == fluxv1.DeletionPolicyOrphan ||
+	return p.stopped() || policy == fluxv1.DeletionPolicyOrphan ||
 		(policy == fluxv1.DeletionPolicyMirrorPrune && !p.ks.Spec.Prune)
 }
 
 func (p *pass) whyLeft() string {
 	if p.ks.Spec.Suspend {
 		return "the Kustomization is suspended"
+	}
+	if p.stopped() {
+		return "the Kustomization is paused"
 	}
 	return "the deletion policy says so"
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-gitops/holdfast/internal/identity"
 	"github.com/holdfast-gitops/holdfast/internal/inventory"
 	"github.com/holdfast-gitops/holdfast/internal/observe"
+	"github.com/holdfast-gitops/holdfast/internal/policy"
 	"github.com/holdfast-gitops/holdfast/internal/report"
 	"github.com/holdfast-gitops/holdfast/internal/revision"
 	"github.com/holdfast-gitops/holdfast/internal/telemetry"
@@ -84,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return p.finalize(ctx)
 	case !controllerutil.ContainsFinalizer(ks, v1.Finalizer):
 		return r.addFinalizer(ctx, ks)
-	case ks.Spec.Suspend && !p.choosesStored():
+	case p.stopped() && !p.choosesStored():
 		return p.suspended(ctx)
 	}
 	return p.finish(ctx, p.run(ctx))
@@ -145,7 +146,19 @@ func (r *Reconciler) patchMeta(ctx context.Context, before, after *v1.Kustomizat
 func (p *pass) suspended(ctx context.Context) (ctrl.Result, error) {
 	p.acknowledge()
 	telemetry.State(p.ks.Namespace, p.ks.Name, string(report.StateOf(p.ks)))
-	return ctrl.Result{}, p.writeStatus(ctx)
+	return ctrl.Result{RequeueAfter: p.pauseEnds()}, p.writeStatus(ctx)
+}
+
+// stopped tells whether a person stopped the Kustomization, by spec.suspend or by a pause.
+func (p *pass) stopped() bool { return policy.Stops(p.ks, p.now) }
+
+// pauseEnds is the time until a pause ends; zero where no time ends what stops the Kustomization.
+func (p *pass) pauseEnds() time.Duration {
+	pause := policy.PauseOf(p.ks, p.now)
+	if p.ks.Spec.Suspend || pause == nil || pause.Unclear {
+		return 0
+	}
+	return max(time.Millisecond, pause.Until.Sub(p.now))
 }
 
 // finish writes the status of the pass, tells its events, and says when to come back.

@@ -24,8 +24,8 @@ func (p *pass) steer(ctx context.Context) *outcome {
 		return p.takeStored(ctx)
 	case p.buildFault != nil:
 		return p.faulty()
-	case p.ks.Spec.Suspend:
-		return &outcome{state: stateProgressing} // it was not suspended for a revision that a person chose, and that has ended
+	case p.stopped():
+		return &outcome{state: stateProgressing, after: p.pauseEnds()} // it was not suspended for a revision that a person chose, and that has ended
 	case p.course.Again:
 		p.asked = true
 	}
