@@ -227,17 +227,7 @@ const beforeApply = "before this revision is applied"
 
 // plannedStale is what becomes of what the build lacks.
 func plannedStale(f PlanFacts) []PlannedObject {
-	when := map[object.ID]string{}
-	for _, stage := range []struct {
-		deletions []plan.Deletion
-		text      string
-	}{
-		{f.Healthy.Delete, "once this revision is healthy"}, {f.Applied.Delete, "once this revision is applied"}, {f.Before.Delete, beforeApply},
-	} {
-		for _, d := range stage.deletions {
-			when[d.ID] = stage.text
-		}
-	}
+	when := prunedWhen(f)
 	already := map[string]bool{}
 	if r := f.Kustomization.Status.Rollout; r != nil {
 		for _, kept := range r.Retained {
@@ -258,20 +248,41 @@ func plannedStale(f PlanFacts) []PlannedObject {
 		}
 	}
 	for _, r := range f.Healthy.Retain {
-		o := PlannedObject{ID: r.ID.String(), Action: PlanKeep, Reason: r.Reason, Users: r.Users, Until: r.Until, Why: r.Message,
-			Already: already[spaced(r.ID.String())]}
-		switch {
-		case r.Reason == v1.RetainedAwaitingConfirmation:
-			o.Action = PlanConfirm
-		case r.Reason == v1.RetainedMovedElsewhere:
-			o.Action = PlanMove
-		case r.Reason == v1.RetainedTerminating && !leaving[r.ID]: // an earlier wave goes first
-			o.Action, o.When = PlanPrune, "once this revision is healthy, after others: "+r.Message
-			o.Reason, o.Until, o.Why = "", "", ""
-		}
+		o := plannedRetention(r, leaving[r.ID])
+		o.Already = already[spaced(r.ID.String())]
 		out = append(out, o)
 	}
 	return out
+}
+
+// plannedRetention is what becomes of an object that the planner keeps for now.
+func plannedRetention(r plan.Retention, leaving bool) PlannedObject {
+	o := PlannedObject{ID: r.ID.String(), Action: PlanKeep, Reason: r.Reason, Users: r.Users, Until: r.Until, Why: r.Message}
+	switch {
+	case r.Reason == v1.RetainedAwaitingConfirmation:
+		o.Action = PlanConfirm
+	case r.Reason == v1.RetainedMovedElsewhere:
+		o.Action = PlanMove
+	case r.Reason == v1.RetainedTerminating && !leaving: // an earlier wave goes first
+		return PlannedObject{ID: o.ID, Action: PlanPrune, When: "once this revision is healthy, after others: " + r.Message}
+	}
+	return o
+}
+
+// prunedWhen says of each object that goes when that is.
+func prunedWhen(f PlanFacts) map[object.ID]string {
+	when := map[object.ID]string{}
+	for _, stage := range []struct {
+		deletions []plan.Deletion
+		text      string
+	}{
+		{f.Healthy.Delete, "once this revision is healthy"}, {f.Applied.Delete, "once this revision is applied"}, {f.Before.Delete, beforeApply},
+	} {
+		for _, d := range stage.deletions {
+			when[d.ID] = stage.text
+		}
+	}
+	return when
 }
 
 // notesOf is what else has to be known.
@@ -284,28 +295,34 @@ func notesOf(f PlanFacts) []string {
 	if ks.Spec.Suspend {
 		notes = append(notes, "it is suspended: nothing of this happens before `holdfast resume "+ks.Name+" -n "+ks.Namespace+"`")
 	}
-	if f.Course.Back {
-		what := "it was rolled back, and the source still renders what failed"
-		if r := ks.Status.Rollout; r != nil && r.Pin != nil {
-			what = "it is pinned"
-		}
-		notes = append(notes, fmt.Sprintf("%s: %s goes on running, and nothing of this happens before `holdfast release %s -n %s`",
-			what, f.Course.To.Revision, ks.Name, ks.Namespace))
+	return append(append(notes, notesOfCourse(f)...), notesOfObjects(f)...)
+}
+
+// notesOfCourse says that another revision goes on running.
+func notesOfCourse(f PlanFacts) []string {
+	ks := f.Kustomization
+	if !f.Course.Back {
+		return nil
 	}
+	what := "it was rolled back, and the source still renders what failed"
+	if r := ks.Status.Rollout; r != nil && r.Pin != nil {
+		what = "it is pinned"
+	}
+	return []string{fmt.Sprintf("%s: %s goes on running, and nothing of this happens before `holdfast release %s -n %s`",
+		what, f.Course.To.Revision, ks.Name, ks.Namespace)}
+}
+
+// notesOfObjects says what the lists of objects do not.
+func notesOfObjects(f PlanFacts) []string {
+	var notes []string
 	for _, id := range slices.SortedFunc(maps.Keys(f.Withheld), object.Compare) {
 		notes = append(notes, spaced(id.String())+" is not applied: it would start a controller of Flux that does the same work")
 	}
 	for _, c := range f.Claims {
 		notes = append(notes, fmt.Sprintf("%s is wanted by %s, too: each would undo what the other writes", spaced(c.ID.String()), c.By))
 	}
-	changed := object.Set{}
-	for _, e := range f.Effects {
-		if e.Act == execute.Configure {
-			changed[e.ID] = struct{}{}
-		}
-	}
 	for _, id := range f.InPlace {
-		if changed.Has(id) {
+		if slices.ContainsFunc(f.Effects, func(e execute.Effect) bool { return e.ID == id && e.Act == execute.Configure }) {
 			notes = append(notes, spaced(id.String())+" changes under the same name: what reads it at its start keeps the old values until it is restarted")
 		}
 	}

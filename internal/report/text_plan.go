@@ -130,35 +130,37 @@ func (p PlannedObject) shownID() string {
 
 // more is what is said of an object besides its name, in one line.
 func (p PlannedObject) more(o TextOptions) string {
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	switch p.Action {
-	case PlanChange:
-		if len(p.Fields) > 0 {
-			add("%s", shortFields(p.Fields))
-		}
-		if p.Pods > 0 {
-			add("rolls %s", count(int(p.Pods), "pod"))
-		}
-	case PlanRename:
-		add("%s -> %s, %s", p.Before[strings.LastIndex(p.Before, "-"):], p.ID[strings.LastIndex(p.ID, "-"):], shortKeys(p.Fields))
-	case PlanReplace:
-		if len(p.Fields) > 0 {
-			add("%s", shortFields(p.Fields))
-		}
-	case PlanPrune:
-		add("pruned %s", p.When)
-	case PlanKeep, PlanMove, PlanConfirm:
-		add("%s", p.kept(o))
-	default:
-	}
-	if p.Why != "" && p.Action != PlanKeep && p.Action != PlanMove && p.Action != PlanConfirm {
-		add("%s", strings.ReplaceAll(strings.TrimPrefix(o.short(p.Why), p.ID+" "), "\n", "; "))
+	parts := []string{p.happens(o)}
+	if p.Why != "" && p.Reason == "" {
+		parts = append(parts, strings.ReplaceAll(strings.TrimPrefix(o.short(p.Why), p.ID+" "), "\n", "; "))
 	}
 	if p.Compared != "" {
-		add("not dry-run: %s", p.Compared)
+		parts = append(parts, "not dry-run: "+p.Compared)
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
+
+// happens is what the action means for this object.
+func (p PlannedObject) happens(o TextOptions) string {
+	switch p.Action {
+	case PlanChange, PlanReplace:
+		text := ""
+		if len(p.Fields) > 0 {
+			text = shortFields(p.Fields)
+		}
+		if p.Pods > 0 {
+			text += "; rolls " + count(int(p.Pods), "pod")
+		}
+		return text
+	case PlanRename:
+		return fmt.Sprintf("%s -> %s, %s", p.Before[strings.LastIndex(p.Before, "-"):], p.ID[strings.LastIndex(p.ID, "-"):], shortKeys(p.Fields))
+	case PlanPrune:
+		return "pruned " + p.When
+	case PlanKeep, PlanMove, PlanConfirm:
+		return p.kept(o)
+	default:
+		return ""
+	}
 }
 
 // kept is why and how long.
