@@ -250,3 +250,21 @@ func TestSiblingThatSkipsARevision(t *testing.T) {
 		}
 	}
 }
+
+// Who is suspended takes up nothing. Who is paused does so in a while, and is waited for.
+func TestPausedSiblingIsNotSuspended(t *testing.T) {
+	calls, self := 0, kustomization("self")
+	paused := kustomization("paused", func(ks *v1.Kustomization) {
+		ks.Annotations = map[string]string{v1.AnnotationPause: `{"reason":"freeze","until":"2999-01-01T00:00:00Z"}`}
+	})
+	suspended := kustomization("suspended", func(ks *v1.Kustomization) { ks.Spec.Suspend = true })
+	got := listing(&calls, self, paused, suspended).Siblings(t.Context(), &self, time.Time{}, 0)
+	if len(got.List) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for _, s := range got.List {
+		if s.Suspended != (s.Name == "suspended") {
+			t.Errorf("%s: suspended %t", s.Name, s.Suspended)
+		}
+	}
+}

@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return p.finalize(ctx)
 	case !controllerutil.ContainsFinalizer(ks, v1.Finalizer):
 		return r.addFinalizer(ctx, ks)
-	case p.stopped() && !p.choosesStored():
+	case p.rests():
 		return p.suspended(ctx)
 	}
 	return p.finish(ctx, p.run(ctx))
@@ -148,6 +148,9 @@ func (p *pass) suspended(ctx context.Context) (ctrl.Result, error) {
 	telemetry.State(p.ks.Namespace, p.ks.Name, string(report.StateOf(p.ks)))
 	return ctrl.Result{RequeueAfter: p.pauseEnds()}, p.writeStatus(ctx)
 }
+
+// rests tells whether the pass leaves everything as it is. A revision that a person chose goes on all the same.
+func (p *pass) rests() bool { return p.stopped() && !p.choosesStored() }
 
 // stopped tells whether a person stopped the Kustomization, by spec.suspend or by a pause.
 func (p *pass) stopped() bool { return policy.Stops(p.ks, p.now) }
