@@ -262,7 +262,7 @@ func TestGitRepositoryFailuresAreSaid(t *testing.T) {
 		"repository": {func(x *sourcev1.GitRepositorySpec) { x.URL = s.git.URL("gone.git") }, sourcev1.FetchFailedCondition, sourcev1.GitOperationFailedReason, status.InProgressStatus},
 		"secret":     {func(x *sourcev1.GitRepositorySpec) { x.SecretRef = &fluxmeta.LocalObjectReference{Name: "gone"} }, sourcev1.FetchFailedCondition, sourcev1.AuthenticationFailedReason, status.InProgressStatus},
 		"URL":        {func(x *sourcev1.GitRepositorySpec) { x.URL = "https://" }, fluxmeta.StalledCondition, sourcev1.URLInvalidReason, status.FailedStatus},
-		"provider":   {func(x *sourcev1.GitRepositorySpec) { x.Provider = sourcev1.GitProviderAzure }, fluxmeta.StalledCondition, "FieldNotSupported", status.FailedStatus},
+		"provider":   {func(x *sourcev1.GitRepositorySpec) { x.Provider = sourcev1.GitProviderAzure }, fluxmeta.StalledCondition, sourcev1.InvalidProviderConfigurationReason, status.FailedStatus},
 	}
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		fault := faults[name]
