@@ -69,7 +69,7 @@ func (r Repository) check(own bool) (auth.GitCredentialsProvider, error) {
 		return nil, err
 	}
 	if port := r.URL.Port(); r.URL.Scheme != "https" || port != "" && port != "443" || !hosts.MatchString(strings.ToLower(r.URL.Hostname())) {
-		return nil, fmt.Errorf("%w: with provider %s the URL is %s", ErrForeignServer, r.Provider, written)
+		return nil, fmt.Errorf("%w; with provider %s the URL is %s", ErrForeignServer, r.Provider, written)
 	}
 	if own && r.OwnAuthority {
 		return nil, ErrForeignAuthority
